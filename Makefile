@@ -1,0 +1,44 @@
+# Everything a person or CI needs; each target is one thing. Run `make help`.
+SHELL := bash
+GO    ?= go
+TOOL  := $(GO) tool -modfile=tools/go.mod
+FUZZ  ?= 5s
+
+.PHONY: help build demo test race lint fuzz bench mutants check e2e-setup clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 16
+
+build: ## bin/pdrouter
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/pdrouter ./cmd/pdrouter
+
+demo: ## a simulated fleet and a router, in this terminal
+	@$(GO) run ./cmd/pdrouter demo $(ARGS)
+
+test: ## the tests, quickly
+	$(GO) test ./...
+
+race: e2e-setup ## the tests with the race detector, uncached
+	$(GO) test -race -count=1 ./...
+
+lint: ## vet, golangci-lint, module hygiene
+	$(GO) vet ./...
+	$(TOOL) golangci-lint run ./...
+	$(GO) mod tidy -diff
+
+fuzz: ## each fuzz target for FUZZ (default 5s)
+	@bash tools/fuzz.sh $(FUZZ)
+
+bench: build ## CPU, memory and latency of the real binary beside two plain proxies
+	$(GO) run ./bench/cmd/overhead $(ARGS)
+
+mutants: ## break the product in twenty ways; a named test must notice each
+	@cd tools && $(GO) build -o ../bin/mutants ./mutants && cd .. && bin/mutants $(ARGS)
+
+e2e-setup: ## the Python and Node parts of the tests, in .venv and .cache
+	@bash tools/setup.sh
+
+check: build lint race fuzz ## what CI runs
+
+clean:
+	rm -rf bin .venv .cache

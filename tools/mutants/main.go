@@ -1,0 +1,104 @@
+// Command mutants breaks the product in one line at a time and checks that the
+// test which is named for it notices. It changes nothing on disk: the broken
+// line reaches the compiler through an overlay.
+//
+// usage: mutants [-only WORD]   from the root of the repository
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A mutant is one breakage. Old must stand in File exactly once.
+type mutant struct {
+	what     string // what is broken, in words
+	file     string
+	old, new string
+	test     string // a regular expression for -run
+}
+
+func main() {
+	only := flag.String("only", "", "run only the mutants whose words contain this")
+	flag.Parse()
+	if err := run(*only); err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(1)
+	}
+}
+
+func run(only string) error {
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	survivors, ran := 0, 0
+	list := table()
+	for i, m := range list {
+		if !strings.Contains(m.what, only) {
+			continue
+		}
+		ran++
+		began := time.Now()
+		verdict, err := try(dir, m)
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.what, err)
+		}
+		if verdict != "caught" {
+			survivors++
+		}
+		fmt.Printf("%2d/%d  %-8s %-62s %s (%.1fs)\n", i+1, len(list), verdict, m.what, m.test, time.Since(began).Seconds())
+	}
+	fmt.Printf("%d passed, %d failed\n", ran-survivors, survivors)
+	if survivors > 0 {
+		return fmt.Errorf("%d of %d mutants were not caught", survivors, ran)
+	}
+	return nil
+}
+
+// try runs the test against the mutant: "caught" if it fails, "SURVIVED" if it
+// passes. That the test passes without the mutant is for `make race` to show.
+func try(dir string, m mutant) (verdict string, err error) {
+	source, err := os.ReadFile(m.file)
+	if err != nil {
+		return "", err
+	}
+	if n := bytes.Count(source, []byte(m.old)); n != 1 {
+		return "", fmt.Errorf("the line to break stands %d times in %s, want once: %s", n, m.file, m.old)
+	}
+	broken := filepath.Join(dir, "broken.go")
+	if err := os.WriteFile(broken, bytes.Replace(source, []byte(m.old), []byte(m.new), 1), 0o600); err != nil {
+		return "", err
+	}
+	at, err := filepath.Abs(m.file)
+	if err != nil {
+		return "", err
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{at: broken}})
+	if err != nil {
+		return "", err
+	}
+	list := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(list, overlay, 0o600); err != nil {
+		return "", err
+	}
+	out, err := exec.Command("go", "test", "-overlay", list, "-count=1", "-timeout=120s", "-run", m.test, "./"+filepath.Dir(m.file)).CombinedOutput()
+	switch {
+	case err == nil && bytes.Contains(out, []byte("no tests to run")):
+		return "", fmt.Errorf("there is no test %s", m.test)
+	case err == nil:
+		return "SURVIVED", nil
+	case bytes.Contains(out, []byte("[build failed]")), bytes.Contains(out, []byte("setup failed")):
+		return "", fmt.Errorf("does not compile:\n%s", out)
+	default:
+		return "caught", nil
+	}
+}
