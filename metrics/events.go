@@ -1,0 +1,75 @@
+package metrics
+
+import "strconv"
+
+// A StreamEnd is how a stream ended that had begun.
+type StreamEnd string
+
+// The ends of streams.
+const (
+	Complete    StreamEnd = "complete"     // with the event that the endpoint ends with
+	Truncated   StreamEnd = "truncated"    // decode died, stalled or ended early
+	EngineError StreamEnd = "engine_error" // the engine sent an error of its own
+	EngineAbort StreamEnd = "engine_abort" // the engine aborted the request
+	ClientGone  StreamEnd = "client_gone"  // the client left, or took nothing
+)
+
+// StreamEnded counts the end of a stream that had begun.
+func (m *Metrics) StreamEnded(end StreamEnd) { m.streamEnds.WithLabelValues(string(end)).Inc() }
+
+// A LegOutcome is what a leg said about its worker.
+type LegOutcome string
+
+// The outcomes of legs.
+const (
+	LegOK       LegOutcome = "ok"       // the worker did its job; a 400 is doing its job
+	LegFailed   LegOutcome = "failed"   // the worker's fault
+	LegCanceled LegOutcome = "canceled" // ended by us, because the client left or the other leg failed
+)
+
+// LegEnded counts the end of a leg.
+func (m *Metrics) LegEnded(role, worker string, o LegOutcome) {
+	m.legs.WithLabelValues(role, worker, string(o)).Inc()
+}
+
+// Upstream counts an engine's answer. The code is that of our error envelope;
+// empty for success.
+func (m *Metrics) Upstream(status int, code string) {
+	m.upstream.WithLabelValues(routerType, strconv.Itoa(status), code).Inc()
+}
+
+// A Phase is how far a request had come.
+type Phase string
+
+// The phases in which a client may leave.
+const (
+	BeforeAnswer Phase = "before_answer" // nothing of the answer had been sent
+	MidAnswer    Phase = "mid_answer"    // some of it had
+)
+
+// Departed counts a client that left.
+func (m *Metrics) Departed(p Phase) { m.departures.WithLabelValues(string(p)).Inc() }
+
+// LetIn counts a request that was let in, or refused because too much is held.
+func (m *Metrics) LetIn(ok bool) {
+	result := "allowed"
+	if !ok {
+		result = "rejected"
+	}
+	m.rateLimit.WithLabelValues(result).Inc()
+}
+
+// KeysDropped counts hand-off keys that a client had set.
+func (m *Metrics) KeysDropped(n int) { m.droppedKeys.Add(float64(n)) }
+
+// BootstrapFailed counts a body into which no hand-off keys could be put.
+func (m *Metrics) BootstrapFailed() { m.bootstrapFail.Inc() }
+
+// HandOffMissing counts a prefill answer that names no hand-off (I10).
+func (m *Metrics) HandOffMissing() { m.transferFail.Inc() }
+
+// VerdictLate counts an answer that was let go before prefill's verdict.
+func (m *Metrics) VerdictLate() { m.lateVerdicts.Inc() }
+
+// Orphaned counts a hand-off that was made ready and that nobody took.
+func (m *Metrics) Orphaned() { m.orphans.Inc() }

@@ -1,0 +1,123 @@
+package metrics
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics are the daemon's collectors. Make one with New and pass it down:
+// nothing in this module uses the default registry.
+type Metrics struct {
+	httpRequests   *prometheus.CounterVec
+	httpDuration   *prometheus.HistogramVec
+	httpResponses  *prometheus.CounterVec
+	rateLimit      *prometheus.CounterVec
+	routerRequests *prometheus.CounterVec
+	routerDuration *prometheus.HistogramVec
+	routerErrors   *prometheus.CounterVec
+	upstream       *prometheus.CounterVec
+	tokens         *prometheus.CounterVec
+	ttft           *prometheus.HistogramVec
+	tpot           *prometheus.HistogramVec
+	generation     *prometheus.HistogramVec
+	pdPrefill      *prometheus.HistogramVec
+	pdHandOffWait  *prometheus.HistogramVec
+	pdTTFT         *prometheus.HistogramVec
+	connectorMode  *prometheus.CounterVec
+	bootstrapFail  prometheus.Counter
+	transferFail   prometheus.Counter
+
+	droppedKeys  prometheus.Counter
+	lateVerdicts prometheus.Counter
+	orphans      prometheus.Counter
+	streamEnds   *prometheus.CounterVec
+	legs         *prometheus.CounterVec
+	departures   *prometheus.CounterVec
+
+	mu    sync.RWMutex // guards works
+	works map[workKey]*Work
+}
+
+// New registers the daemon's collectors on reg. It panics if they are
+// registered twice, which is a bug in cmd.
+func New(reg prometheus.Registerer, cfg Config) *Metrics {
+	m := &Metrics{works: map[workKey]*Work{}}
+	m.makeHTTP()
+	m.makeRouter()
+	m.makePD()
+	m.makeOurs()
+	for _, h := range []struct {
+		at   **prometheus.HistogramVec
+		name string
+		help string
+		of   []string
+	}{
+		{&m.httpDuration, "smg_http_request_duration_seconds", "HTTP request duration by method and path, to the answer's head.", []string{"method", "path"}},
+		{&m.routerDuration, "smg_router_request_duration_seconds", "Duration of routed requests that succeeded, streams to their end.", []string{"router_type", "backend_type", "connection_mode", "model", "endpoint"}},
+		{&m.ttft, "smg_router_ttft_seconds", "Time from a request's arrival to its first token.", []string{"router_type", "backend_type", "model", "endpoint"}},
+		{&m.tpot, "smg_router_tpot_seconds", "Time per output token after the first, of answers whose engine says how many tokens they have.", []string{"router_type", "backend_type", "model", "endpoint"}},
+		{&m.generation, "smg_router_generation_duration_seconds", "Time from a request's arrival to its last token.", []string{"router_type", "backend_type", "model", "endpoint"}},
+		{&m.pdPrefill, "smg_pd_prefill_duration_seconds", "Duration of the prefill leg, to the end of its answer.", []string{"backend_type", "model", "runtime"}},
+		{&m.pdHandOffWait, "smg_pd_kv_transfer_duration_seconds", "Time from prefill's answer to decode's first token, in dialects that prefill first.", []string{"backend_type", "model", "runtime"}},
+		{&m.pdTTFT, "smg_pd_ttft_seconds", "Time from sending the prefill leg to decode's first token.", []string{"backend_type", "model", "runtime"}},
+	} {
+		*h.at = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: h.name, Help: h.help, Buckets: cfg.DurationBuckets}, h.of)
+		reg.MustRegister(*h.at)
+	}
+	reg.MustRegister(m.httpRequests, m.httpResponses, m.routerRequests, m.routerErrors, m.upstream, m.tokens, m.rateLimit,
+		m.connectorMode, m.bootstrapFail, m.transferFail, m.droppedKeys, m.lateVerdicts, m.orphans,
+		m.streamEnds, m.legs, m.departures)
+	return m
+}
+
+func (m *Metrics) makeHTTP() {
+	m.httpRequests = counters("smg_http_requests_total", "HTTP requests by method and path, on arrival.", "method", "path")
+	m.httpResponses = counters("smg_http_responses_total", "HTTP answers by path, status code and error code.", "path", "status_code", "error_code")
+	m.rateLimit = counters("smg_http_rate_limit_total", "Requests that were let in, or refused because too much is held already.", "result")
+}
+
+func (m *Metrics) makeRouter() {
+	m.routerRequests = counters("smg_router_requests_total", "Routed requests, once each, before the first attempt.",
+		"router_type", "backend_type", "connection_mode", "model", "endpoint", "streaming")
+	m.routerErrors = counters("smg_router_request_errors_total", "Routed requests that failed, whatever the status.",
+		"router_type", "backend_type", "connection_mode", "model", "endpoint", "error_type")
+	m.upstream = counters("smg_router_upstream_responses_total", "Answers of engines by status code and error code.",
+		"router_type", "status_code", "error_code")
+	m.tokens = counters("smg_router_tokens_total", "Tokens of prompts (input) and answers (output), as far as engines tell them in usage.",
+		"router_type", "backend_type", "model", "endpoint", "token_type")
+}
+
+func (m *Metrics) makePD() {
+	m.connectorMode = counters("smg_pd_kv_connector_mode_total", "Attempts by the way in which KV is handed over.", "mode")
+	m.bootstrapFail = counter("smg_pd_bootstrap_failures_total", "Request bodies into which no hand-off keys could be put.")
+	m.transferFail = counter("smg_pd_kv_transfer_failures_total", "Prefill answers without the hand-off that decode needs: decode computed the prompt again.")
+}
+
+func (m *Metrics) makeOurs() {
+	m.droppedKeys = counter("pdrouter_client_handoff_keys_dropped_total", "Hand-off keys that clients set and that were removed.")
+	m.lateVerdicts = counter("pdrouter_late_verdicts_total", "Answers let go before prefill had said that it succeeded.")
+	m.orphans = counter("pdrouter_orphaned_handoffs_total", "Hand-offs that prefill had made ready and no decode worker took; the engine frees them when its lease ends.")
+	m.streamEnds = counters("pdrouter_stream_ends_total", "Streams that had begun, by how they ended.", "end")
+	m.legs = counters("pdrouter_legs_total", "Legs by role, worker and outcome.", "role", "worker", "outcome")
+	m.departures = counters("pdrouter_client_departures_total", "Clients that left before their answer was complete, by phase.", "phase")
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+// Handler serves what reg gathers at /metrics and /metrics/.
+func Handler(reg *prometheus.Registry) http.Handler {
+	mux := http.NewServeMux()
+	scrape := promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg, EnableOpenMetrics: true})
+	mux.Handle("/metrics", scrape)
+	mux.Handle("/metrics/", scrape)
+	return mux
+}

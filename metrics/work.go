@@ -1,0 +1,144 @@
+package metrics
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The values of labels that never vary in this daemon; smg has others.
+const (
+	routerType = "http"
+	backend    = "pd"
+	connection = "http"
+)
+
+type workKey struct {
+	model, endpoint, dialect string
+	streaming                bool
+}
+
+// A Work counts the requests of one model, endpoint and dialect.
+type Work struct {
+	m               *Metrics
+	model, endpoint string
+
+	requests   prometheus.Counter
+	duration   prometheus.Observer
+	ttft       prometheus.Observer
+	tpot       prometheus.Observer
+	input      prometheus.Counter
+	output     prometheus.Counter
+	generation prometheus.Observer
+	prefill    prometheus.Observer
+	handOff    prometheus.Observer
+	pdTTFT     prometheus.Observer
+	mode       prometheus.Counter
+}
+
+// Work returns the Work for a request. The model must be one that a worker
+// serves; what has no pair yet has the dialect "".
+func (m *Metrics) Work(model, endpoint, dialect string, streaming bool) *Work {
+	key := workKey{model, endpoint, dialect, streaming}
+	m.mu.RLock()
+	w := m.works[key]
+	m.mu.RUnlock()
+	if w != nil {
+		return w
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if w := m.works[key]; w != nil {
+		return w
+	}
+	runtime, mode := engineOf(dialect)
+	w = &Work{
+		m:          m,
+		model:      model,
+		endpoint:   endpoint,
+		requests:   m.routerRequests.WithLabelValues(routerType, backend, connection, model, endpoint, strconv.FormatBool(streaming)),
+		duration:   m.routerDuration.WithLabelValues(routerType, backend, connection, model, endpoint),
+		ttft:       m.ttft.WithLabelValues(routerType, backend, model, endpoint),
+		tpot:       m.tpot.WithLabelValues(routerType, backend, model, endpoint),
+		input:      m.tokens.WithLabelValues(routerType, backend, model, endpoint, "input"),
+		output:     m.tokens.WithLabelValues(routerType, backend, model, endpoint, "output"),
+		generation: m.generation.WithLabelValues(routerType, backend, model, endpoint),
+		prefill:    m.pdPrefill.WithLabelValues(backend, model, runtime),
+		handOff:    m.pdHandOffWait.WithLabelValues(backend, model, runtime),
+		pdTTFT:     m.pdTTFT.WithLabelValues(backend, model, runtime),
+		mode:       m.connectorMode.WithLabelValues(mode),
+	}
+	m.works[key] = w
+	return w
+}
+
+// engineOf returns smg's words for a dialect: its labels runtime and mode.
+func engineOf(dialect string) (runtime, mode string) {
+	switch dialect {
+	case "sglang":
+		return "sglang", "passthrough"
+	case "vllm-nixl":
+		return "vllm", "nixl"
+	default:
+		return "unspecified", "passthrough"
+	}
+}
+
+// Begun counts a request, once, before its first attempt.
+func (w *Work) Begun() { w.requests.Inc() }
+
+// Attempted counts an attempt by its way of handing over.
+func (w *Work) Attempted() { w.mode.Inc() }
+
+// Succeeded counts a request that was answered in full after d.
+func (w *Work) Succeeded(d time.Duration) {
+	w.duration.Observe(d.Seconds())
+	w.generation.Observe(d.Seconds())
+}
+
+// Tokens counts what engines say a request had: tokens of its prompt and of its
+// answer, below 0 where they do not say. The time is that from the first token
+// to the last.
+func (w *Work) Tokens(prompt, answer int64, generating time.Duration) {
+	w.input.Add(float64(max(prompt, 0)))
+	w.output.Add(float64(max(answer, 0)))
+	if answer > 1 {
+		w.tpot.Observe(generating.Seconds() / float64(answer-1))
+	}
+}
+
+// Failed counts a request that ended with an error of that HTTP status.
+func (w *Work) Failed(status int) {
+	w.m.routerErrors.WithLabelValues(routerType, backend, connection, w.model, w.endpoint, errorType(status)).Inc()
+}
+
+// errorType returns smg's word for what an HTTP status says.
+func errorType(status int) string {
+	switch {
+	case status == 404:
+		return "no_workers"
+	case status == 408 || status == 504:
+		return "timeout"
+	case status >= 500:
+		return "backend_error"
+	case status == 400:
+		return "validation_error"
+	default:
+		return "internal_error"
+	}
+}
+
+// Prefilled records how long the prefill leg took.
+func (w *Work) Prefilled(d time.Duration) { w.prefill.Observe(d.Seconds()) }
+
+// FirstToken records when the first token came: since the request arrived, and
+// since the prefill leg was sent. In a dialect that prefills first, handOff is
+// the time since prefill's answer; else it is 0 and not recorded.
+func (w *Work) FirstToken(sinceArrival, sincePrefill, handOff time.Duration) {
+	w.ttft.Observe(sinceArrival.Seconds())
+	w.pdTTFT.Observe(sincePrefill.Seconds())
+	if handOff > 0 {
+		w.handOff.Observe(handOff.Seconds())
+	}
+}
