@@ -1,0 +1,232 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"strings"
+	"time"
+)
+
+const (
+	// maxTrailer bounds the trailers of a chunked body, in bytes. They are read
+	// to reach the end of the answer, and thrown away.
+	maxTrailer = 4096
+
+	// lastWords is how long an answer is looked for on a connection that took no
+	// more of the request. Such a connection has ended, and reading from it does
+	// not wait; the bound is for the day when the kernel has another reason.
+	lastWords = time.Second
+)
+
+// An Answer is a worker's answer whose head has been read.
+type Answer struct {
+	Status int
+	Header http.Header
+
+	ctx  context.Context
+	peer *Peer
+	conn *conn
+	stop func() bool // ends ctx's power over conn
+
+	framing framing
+	left    int64     // of a body with a length
+	chunks  io.Reader // of a chunked body
+	idle    time.Duration
+	err     error // of the last Read; io.EOF when the body is whole
+	closed  bool
+}
+
+// begin writes req and reads the head of its answer.
+func (a *Answer) begin(req *Request) error {
+	c := a.conn
+	c.in.reset(a.peer.cfg.MaxHeadBytes)
+	if req.FirstByte > 0 {
+		// For writing too, and for all of the head together: a worker that
+		// sends it byte by byte gains nothing.
+		_ = c.raw.SetDeadline(time.Now().Add(req.FirstByte))
+	}
+	unsent := c.out.send(req, a.peer.host)
+	if unsent != nil {
+		// A worker that closes while we write may have said why. What it said
+		// is here already, or never comes.
+		_ = c.raw.SetReadDeadline(time.Now().Add(lastWords))
+	}
+	if err := a.readHead(req.method()); err != nil {
+		if unsent != nil {
+			return a.fault(Write, unsent)
+		}
+		if !c.out.sent() {
+			return a.fault(Write, err)
+		}
+		return a.fault(Head, err)
+	}
+	c.in.lift()
+	if req.FirstByte > 0 || unsent != nil {
+		// An error means that the context has ended: Read will say so.
+		_ = c.raw.SetDeadline(time.Time{})
+	}
+	return nil
+}
+
+// readHead reads the head of the answer proper, and those of 1xx before it. All
+// together are limited by the connection's meter.
+func (a *Answer) readHead(method string) error {
+	for {
+		h, err := readHead(a.conn.br)
+		if err != nil && a.conn.in.err != nil {
+			// A line that the socket cut short only looks malformed.
+			return cut(a.conn.in.err)
+		}
+		if err != nil {
+			return err
+		}
+		if h.status == http.StatusSwitchingProtocols {
+			return errors.New("status 101, which nobody asked for")
+		}
+		a.framing, err = h.framing(method)
+		if err != nil {
+			return err
+		}
+		if h.status < 200 {
+			continue // it has no body, whatever its framing says
+		}
+		a.Status, a.Header = h.status, h.header
+		a.left = a.framing.length
+		if a.framing.chunked {
+			a.chunks = httputil.NewChunkedReader(a.conn.br)
+		}
+		if a.left == 0 {
+			a.err = io.EOF
+		}
+		return nil
+	}
+}
+
+// Length returns the length of the body as the worker told it, -1 if it did not.
+func (a *Answer) Length() int64 { return a.framing.length }
+
+// SetIdle bounds how long each Read from now on may wait. The clock runs only
+// while a Read is outstanding. Zero: no bound but the context.
+func (a *Answer) SetIdle(d time.Duration) {
+	a.idle = d
+	if d <= 0 && !a.closed {
+		// An error means that the context has ended: Read will say so.
+		_ = a.conn.raw.SetReadDeadline(time.Time{})
+	}
+}
+
+// Read reads the body, and returns as soon as there is something to return.
+func (a *Answer) Read(p []byte) (int, error) {
+	if a.err != nil {
+		return 0, a.err
+	}
+	if a.closed {
+		return 0, os.ErrClosed
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if a.idle > 0 {
+		_ = a.conn.raw.SetReadDeadline(time.Now().Add(a.idle))
+	}
+	n, err := a.read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // read returns io.EOF itself, and only at the end
+		err = a.fault(Body, err)
+	}
+	a.err = err
+	return n, err
+}
+
+// read reads what the framing says. It returns io.EOF only if the body is whole.
+func (a *Answer) read(p []byte) (int, error) {
+	switch {
+	case a.framing.chunked:
+		return a.readChunks(p)
+	case a.framing.length < 0:
+		return a.conn.br.Read(p)
+	}
+	n, err := a.conn.br.Read(p[:min(int64(len(p)), a.left)])
+	a.left -= int64(n)
+	if a.left == 0 {
+		return n, io.EOF
+	}
+	return n, cut(err)
+}
+
+// readChunks reads a chunked body. The trailers are waited for by a Read of
+// their own, lest they hold back the last chunk.
+func (a *Answer) readChunks(p []byte) (int, error) {
+	n, err := a.chunks.Read(p)
+	if !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	if n > 0 {
+		return n, nil
+	}
+	if err := a.skipTrailers(); err != nil {
+		return 0, cut(err)
+	}
+	return 0, io.EOF
+}
+
+// skipTrailers reads up to the empty line that ends a chunked body.
+func (a *Answer) skipTrailers() error {
+	for size := 0; size <= maxTrailer; {
+		line, err := a.conn.br.ReadSlice('\n')
+		if err != nil {
+			return err
+		}
+		field, ok := strings.CutSuffix(string(line), "\r\n")
+		if ok && field == "" {
+			return nil
+		}
+		name, value, colon := strings.Cut(field, ":")
+		if !ok || !colon || !isToken(name) || !isFieldValue(value) {
+			return fmt.Errorf("malformed trailer %q", clip(line))
+		}
+		size += len(line)
+	}
+	return fmt.Errorf("trailers are larger than %d bytes", maxTrailer)
+}
+
+// Close ends the exchange. The connection is used again if the body was read to
+// its end and nothing is left over; otherwise it is closed, which is how a
+// worker learns that nobody waits for its answer. Calling it again does nothing.
+func (a *Answer) Close() error {
+	if a.closed {
+		return nil
+	}
+	a.closed = true
+	// If stop comes too late, the context is closing the connection.
+	if !a.stop() || !a.whole() || !a.conn.settle() {
+		a.peer.pool.drop(a.conn)
+		return nil
+	}
+	a.peer.pool.put(a.conn, time.Now())
+	return nil
+}
+
+// whole reports whether request and answer both came to their ends.
+func (a *Answer) whole() bool {
+	return a.err == io.EOF && !a.framing.close && a.conn.out.wholly() //nolint:errorlint // set by Read, to io.EOF itself
+}
+
+// abandon ends an exchange that got no answer.
+func (a *Answer) abandon() {
+	a.closed = true
+	a.stop()
+	a.peer.pool.drop(a.conn)
+}
+
+// fault makes an Error of err.
+func (a *Answer) fault(phase Phase, err error) *Error {
+	e := fault(a.ctx, phase, err)
+	died := !e.Timeout && errors.Is(e.Err, err) // not ctx, not our own bound
+	e.Stale = died && a.conn.used && a.conn.in.got == 0
+	return e
+}

@@ -1,0 +1,123 @@
+package exchange
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A conn is one connection to a worker, with the memory that its exchanges use
+// one after another.
+type conn struct {
+	raw  net.Conn        // the socket
+	rw   net.Conn        // the socket, or TLS over it
+	sys  syscall.RawConn // the socket, for what must not wait
+	in   meter           // rw, counted
+	br   *bufio.Reader   // over in
+	used bool            // an exchange has ended well on it
+
+	idleSince time.Time // guarded by pool.mu
+
+	out outbox // what is to be written
+
+	// The callbacks are made once, so that using them does not allocate.
+	peek  func(fd uintptr) bool
+	found error // of peek
+	one   [1]byte
+	abort func()
+}
+
+// newConn takes the ownership of raw if it returns no error.
+func newConn(raw net.Conn) (*conn, error) {
+	sc, ok := raw.(syscall.Conn)
+	if !ok {
+		return nil, fmt.Errorf("connection of type %T has no descriptor", raw)
+	}
+	sys, err := sc.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{raw: raw, rw: raw, sys: sys}
+	c.in.r = raw
+	c.br = bufio.NewReader(&c.in)
+	c.out.init(c)
+	c.peek = c.lookAhead
+	c.abort = func() { c.raw.Close() }
+	return c, nil
+}
+
+// secured reports whether there is TLS on the connection.
+func (c *conn) secured() bool { return c.rw != c.raw }
+
+// quiet reports whether the socket is open and nothing has come in, without
+// waiting. Whatever an idle connection has to say is a reason not to use it: its
+// end, an answer to no request, a TLS alert.
+func (c *conn) quiet() bool {
+	if err := c.sys.Read(c.peek); err != nil {
+		return false
+	}
+	return errors.Is(c.found, unix.EAGAIN)
+}
+
+func (c *conn) lookAhead(fd uintptr) bool {
+	_, _, c.found = syscall.Recvfrom(int(fd), c.one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	return true
+}
+
+// settle prepares the connection for its next exchange. It reports false when
+// that cannot be, because something is left that nobody has read.
+func (c *conn) settle() bool {
+	c.used = true
+	c.out.forget()
+	if c.br.Buffered() > 0 {
+		return false
+	}
+	if c.secured() && !c.drained() {
+		return false
+	}
+	return c.raw.SetDeadline(time.Time{}) == nil
+}
+
+// close closes the socket, and waits for the helper goroutine if there is one.
+func (c *conn) close() {
+	// Not through TLS: its farewell would wait for a worker that takes nothing.
+	c.raw.Close()
+	c.out.join()
+}
+
+// A meter counts what is read from r during one exchange, and limits it while
+// a head is read.
+type meter struct {
+	r     io.Reader
+	got   int64
+	limit int64
+	err   error // the last error, which line readers tend to forget
+}
+
+// reset begins a new exchange, whose heads may have limit bytes.
+func (m *meter) reset(limit int) { m.got, m.limit, m.err = 0, int64(limit), nil }
+
+// lift ends the limit.
+func (m *meter) lift() { m.limit = math.MaxInt64 }
+
+// Read implements io.Reader.
+func (m *meter) Read(p []byte) (int, error) {
+	if m.got >= m.limit {
+		m.err = fmt.Errorf("head is larger than %d bytes", m.limit)
+		return 0, m.err
+	}
+	if left := m.limit - m.got; int64(len(p)) > left {
+		p = p[:left]
+	}
+	n, err := m.r.Read(p)
+	m.got += int64(n)
+	m.err = err
+	return n, err
+}
