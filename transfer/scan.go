@@ -1,0 +1,221 @@
+package transfer
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"unicode/utf8"
+)
+
+// maxDepth is how deep arrays and objects may nest, the outermost counted. No
+// tool schema comes near it; engines that recurse die not far above it.
+const maxDepth = 1000
+
+// A scanner validates JSON (RFC 8259, strict) in UTF-8. Its methods take the
+// offset where something begins and return the offset behind its end, or -1
+// after noting what is wrong. It neither recurses nor allocates.
+type scanner struct {
+	b   []byte
+	at  int    // offset of the first fault
+	why string // what is wrong there; "" as long as nothing is
+}
+
+// What can be wrong with a text.
+const (
+	whyEnd     = "it ends too early"
+	whyValue   = "a value is missing or misspelt"
+	whyKey     = "a key in double quotes is missing"
+	whyColon   = "a colon is missing after a key"
+	whyComma   = "a comma or a closing bracket is missing"
+	whyNumber  = "a number is misspelt"
+	whyEscape  = "an escape in a string is misspelt"
+	whyControl = "a string contains a raw control character"
+	whyUTF8    = "a string is not valid UTF-8"
+	whyDepth   = "it nests deeper than 1000 levels"
+	whyMore    = "there is more after the first value"
+)
+
+func (s *scanner) fail(at int, why string) int {
+	if at >= len(s.b) {
+		at, why = len(s.b), whyEnd
+	}
+	s.at, s.why = at, why
+	return -1
+}
+
+// space skips whitespace.
+func (s *scanner) space(i int) int {
+	for i < len(s.b) {
+		if c := s.b[i]; c > ' ' || c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+			break
+		}
+		i++
+	}
+	return i
+}
+
+// end accepts nothing but whitespace up to the end of the text.
+func (s *scanner) end(i int) bool {
+	if i = s.space(i); i < len(s.b) {
+		s.fail(i, whyMore)
+		return false
+	}
+	return true
+}
+
+// Eight copies of a byte, for looking at eight bytes at a time.
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// zeros sets the high bit of each zero byte of x. Only the lowest set bit is
+// sure: a borrow may set further ones above it.
+func zeros(x uint64) uint64 { return (x - ones) & ^x & highs }
+
+// str scans a string whose opening quote is at i.
+func (s *scanner) str(i int) int {
+	start := i + 1
+	i = start
+	var seen uint64 // all bytes of the string or-ed, to know if any is not ASCII
+	for {
+		for i+8 <= len(s.b) {
+			x := binary.LittleEndian.Uint64(s.b[i:])
+			special := zeros(x^ones*'"') | zeros(x^ones*'\\') | (x-ones*' ')&^x&highs
+			if special != 0 {
+				n := bits.TrailingZeros64(special) &^ 7
+				seen |= x & (1<<n - 1)
+				i += n / 8
+				break
+			}
+			seen |= x
+			i += 8
+		}
+		if i >= len(s.b) {
+			return s.fail(i, whyEnd)
+		}
+		switch c := s.b[i]; {
+		case c == '"':
+			if seen&highs != 0 && !utf8.Valid(s.b[start:i]) {
+				return s.badUTF8(start)
+			}
+			return i + 1
+		case c == '\\':
+			if i = s.escape(i); i < 0 {
+				return -1
+			}
+		case c < ' ':
+			return s.fail(i, whyControl)
+		default: // in the last seven bytes of the text
+			seen |= uint64(c)
+			i++
+		}
+	}
+}
+
+// escape scans an escape whose backslash is at i. Surrogates need not be
+// paired and NUL is allowed: engines read both, and it is not ours to mend.
+func (s *scanner) escape(i int) int {
+	if i+1 >= len(s.b) {
+		return s.fail(len(s.b), whyEnd)
+	}
+	switch s.b[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2
+	case 'u':
+		for j := i + 2; j < i+6; j++ {
+			if j >= len(s.b) || hexDigit(s.b[j]) < 0 {
+				return s.fail(j, whyEscape)
+			}
+		}
+		return i + 6
+	}
+	return s.fail(i, whyEscape)
+}
+
+// badUTF8 notes where the string that begins at i stops being UTF-8.
+func (s *scanner) badUTF8(i int) int {
+	for {
+		r, n := utf8.DecodeRune(s.b[i:])
+		if r == utf8.RuneError && n <= 1 {
+			return s.fail(i, whyUTF8)
+		}
+		i += n
+	}
+}
+
+// hexDigit returns the value of a hexadecimal digit, or -1.
+func hexDigit(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c|0x20 && c|0x20 <= 'f':
+		return int(c|0x20-'a') + 10
+	}
+	return -1
+}
+
+// number scans a number.
+func (s *scanner) number(i int) int {
+	if s.b[i] == '-' {
+		i++
+	}
+	if i < len(s.b) && s.b[i] == '0' {
+		i++
+	} else if i = s.digits(i); i < 0 {
+		return -1
+	}
+	if i < len(s.b) && s.b[i] == '.' {
+		if i = s.digits(i + 1); i < 0 {
+			return -1
+		}
+	}
+	if i < len(s.b) && s.b[i]|0x20 == 'e' {
+		i++
+		if i < len(s.b) && (s.b[i] == '+' || s.b[i] == '-') {
+			i++
+		}
+		return s.digits(i)
+	}
+	return i
+}
+
+// digits scans one or more digits.
+func (s *scanner) digits(i int) int {
+	start := i
+	for i < len(s.b) && s.b[i]-'0' <= 9 {
+		i++
+	}
+	if i == start {
+		return s.fail(i, whyNumber)
+	}
+	return i
+}
+
+// scalar scans a value that is neither an array nor an object.
+func (s *scanner) scalar(i int) int {
+	if i >= len(s.b) {
+		return s.fail(i, whyEnd)
+	}
+	switch c := s.b[i]; {
+	case c == '"':
+		return s.str(i)
+	case c == '-' || c-'0' <= 9:
+		return s.number(i)
+	case c == 't':
+		return s.word(i, "true")
+	case c == 'f':
+		return s.word(i, "false")
+	case c == 'n':
+		return s.word(i, "null")
+	}
+	return s.fail(i, whyValue)
+}
+
+func (s *scanner) word(i int, w string) int {
+	for k := range len(w) {
+		if i+k >= len(s.b) || s.b[i+k] != w[k] {
+			return s.fail(i+k, whyValue)
+		}
+	}
+	return i + len(w)
+}
