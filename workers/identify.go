@@ -1,0 +1,139 @@
+package workers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+
+	"pdrouter/exchange"
+)
+
+// maxPageBytes bounds a page that an engine sends about itself. The largest
+// seen is 100 KB, the metrics of an SGLang engine.
+const maxPageBytes = 8 << 20
+
+// errNotServed reports a page that the engine does not have.
+var errNotServed = errors.New("not served")
+
+// An identifier asks an engine of one kind what it is. It returns errNotServed
+// if the engine is of another kind, and any other error if the engine is of
+// this kind but not fit to be used.
+type identifier func(ctx context.Context, w *Worker) (*Facts, error)
+
+// identify finds out what the engine of w is, and that it may be used. A new
+// kind of engine is one line here and one file.
+func (r *Registry) identify(ctx context.Context, w *Worker) (*Facts, error) {
+	for _, ask := range []identifier{identifySGLang, identifyVLLM} {
+		facts, err := ask(ctx, w)
+		if errors.Is(err, errNotServed) {
+			continue
+		}
+		if err != nil {
+			return facts, err
+		}
+		return facts, r.fits(w, facts)
+	}
+	if r.cfg.Dialect == "auto" {
+		return nil, errors.New("engine not recognised: it has neither /server_info nor /version; name its dialect with --dialect")
+	}
+	models, err := askModels(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	facts := &Facts{Dialect: r.cfg.Dialect, Models: models, BootstrapHost: w.BootstrapHost, BootstrapPort: max(w.BootstrapPort, 0)}
+	return facts, r.fits(w, facts)
+}
+
+// fits reports how the facts contradict the configuration, if they do. It
+// completes the bootstrap address of facts.
+func (r *Registry) fits(w *Worker, facts *Facts) error {
+	if r.cfg.Dialect != "auto" && facts.Dialect != r.cfg.Dialect {
+		return fmt.Errorf("configured with --dialect %s, but the engine speaks %s", r.cfg.Dialect, facts.Dialect)
+	}
+	if len(facts.Models) == 0 {
+		return errors.New("the engine serves no model")
+	}
+	if w.Role == Prefill && facts.Dialect == "sglang" {
+		return r.settleBootstrap(w, facts)
+	}
+	return nil
+}
+
+// askModels returns the names of the models that the engine serves.
+func askModels(ctx context.Context, w *Worker) ([]string, error) {
+	var list struct {
+		Data []struct {
+			ID string `json:"id"`
+		} `json:"data"`
+	}
+	if err := askJSON(ctx, w, "/v1/models", &list); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, m := range list.Data {
+		if m.ID != "" && !slices.Contains(names, m.ID) {
+			names = append(names, m.ID)
+		}
+	}
+	return names, nil
+}
+
+// askJSON fetches a page about the engine itself into v.
+func askJSON(ctx context.Context, w *Worker, path string, v any) error {
+	page, err := ask(ctx, w, path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(page, v); err != nil {
+		return fmt.Errorf("%s: not the JSON that was expected: %w", path, err)
+	}
+	return nil
+}
+
+// ask fetches a page about the engine itself.
+func ask(ctx context.Context, w *Worker, path string) ([]byte, error) {
+	req := exchange.Request{Method: http.MethodGet, Path: path}
+	if w.APIKey != "" {
+		req.Header = append(req.Header, exchange.Field{Name: "Authorization", Value: "Bearer " + w.APIKey})
+	}
+	answer, err := w.Peer.Do(ctx, &req)
+	if err != nil {
+		return nil, plain(ctx, err)
+	}
+	defer answer.Close()
+	switch answer.Status {
+	case http.StatusOK:
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return nil, errNotServed
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, fmt.Errorf("%s: status %d: the engine asks for a key; give it with --worker-api-key", path, answer.Status)
+	default:
+		return nil, fmt.Errorf("%s: status %d", path, answer.Status)
+	}
+	page, err := io.ReadAll(io.LimitReader(answer, maxPageBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if len(page) > maxPageBytes {
+		return nil, fmt.Errorf("%s: longer than %d bytes", path, maxPageBytes)
+	}
+	return page, nil
+}
+
+// plain turns what went wrong with a look into words that stay the same from
+// one look to the next, so that they are logged once.
+func plain(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return errors.New("no answer in time")
+	case strings.Contains(err.Error(), "connection refused"):
+		return errors.New("connection refused")
+	default:
+		return err
+	}
+}
