@@ -1,0 +1,60 @@
+package policy
+
+import "github.com/cespare/xxhash/v2"
+
+const (
+	// BlockBytes is the length of a fingerprint's block: about 128 tokens of
+	// English at four bytes each, the block size of many engines.
+	BlockBytes = 512
+
+	// keyBlocks is how many blocks make a key. Prompts that agree in these
+	// 4 KiB, such as the turns of one conversation, go together; more would
+	// part them again as soon as they grow.
+	keyBlocks = 8
+)
+
+// A Fingerprint is what a policy knows of a prompt.
+type Fingerprint struct {
+	// Key is equal for prompts that begin with the same blocks. It is zero
+	// for a prompt shorter than one block: an engine has no block to reuse
+	// for it, so it does not matter where it goes.
+	Key uint64
+
+	// Blocks is how many blocks went into Key.
+	Blocks int
+}
+
+// Take returns the fingerprint of a prompt, given in pieces, as if they stood
+// in one. The seed tells apart what must not share KV blocks however alike the
+// prompts are: the model, an adapter, a cache salt. It is a chain, as the
+// engines' own: h[i] = xxh64(h[i-1] || block[i]).
+func Take(seed, prompt [][]byte) Fingerprint {
+	var (
+		f      Fingerprint
+		digest xxhash.Digest
+		filled int
+		chain  uint64
+	)
+	for _, piece := range seed {
+		digest.ResetWithSeed(chain)
+		_, _ = digest.Write(piece) // never fails
+		chain = digest.Sum64()
+	}
+	digest.ResetWithSeed(chain)
+	for _, piece := range prompt {
+		for len(piece) > 0 && f.Blocks < keyBlocks {
+			n := min(BlockBytes-filled, len(piece))
+			_, _ = digest.Write(piece[:n]) // never fails
+			piece, filled = piece[n:], filled+n
+			if filled == BlockBytes {
+				chain = digest.Sum64()
+				digest.ResetWithSeed(chain)
+				f.Blocks, filled = f.Blocks+1, 0
+			}
+		}
+	}
+	if f.Blocks > 0 {
+		f.Key = max(chain, 1)
+	}
+	return f
+}

@@ -1,0 +1,125 @@
+package policy
+
+import (
+	"fmt"
+	"testing"
+
+	"pdrouter/workers"
+)
+
+// loads returns workers with the given requests under way.
+func loads(n ...int) []*workers.Load {
+	ls := make([]*workers.Load, len(n))
+	for i, inFlight := range n {
+		ls[i] = &workers.Load{Worker: &workers.Worker{Spec: workers.Spec{URL: fmt.Sprintf("http://10.0.0.%d:8000", i)}}, InFlight: inFlight}
+	}
+	return ls
+}
+
+// run sends requests with the keys, none of which ends, and returns the loads.
+func run(ls []*workers.Load, keys ...uint64) []*workers.Load {
+	pools := []workers.Pool{{Prefill: ls, Decode: loads(0)}}
+	for i, key := range keys {
+		l := ls[PrefixHash{}.Choose(workers.Need{Key: key}, pools).Prefill]
+		l.InFlight++
+		l.Picked = uint64(i + 1)
+	}
+	return ls
+}
+
+func TestPrefixHashKeepsPromptsTogether(t *testing.T) {
+	for key := uint64(1); key < 100; key++ {
+		first := rendezvous(key, loads(0, 0, 0, 0))
+		if again := rendezvous(key, loads(0, 0, 0, 0)); again != first {
+			t.Fatalf("key %d goes to worker %d, then to %d", key, first, again)
+		}
+	}
+}
+
+func TestPrefixHashSpreadsDifferentPrompts(t *testing.T) {
+	var keys []uint64
+	for i := range uint64(400) {
+		keys = append(keys, (i+1)*0x9e3779b97f4a7c15)
+	}
+	for i, l := range run(loads(0, 0, 0, 0), keys...) {
+		if l.InFlight < 75 || l.InFlight > 125 {
+			t.Errorf("worker %d got %d of 400 prompts, want 100 and at most a quarter more or less", i, l.InFlight)
+		}
+	}
+}
+
+// TestPrefixHashBoundsTheLoad sends one prompt only: affinity gives way to the
+// bound, so no worker has more than 1.25 times the average.
+func TestPrefixHashBoundsTheLoad(t *testing.T) {
+	keys := make([]uint64, 400)
+	for i := range keys {
+		keys[i] = 42
+	}
+	for i, l := range run(loads(0, 0, 0, 0), keys...) {
+		if l.InFlight > 126 {
+			t.Errorf("worker %d got %d of 400 requests, want at most 126", i, l.InFlight)
+		}
+	}
+}
+
+func TestPrefixHashWithoutAKey(t *testing.T) {
+	tests := []struct {
+		name  string
+		loads []int
+		want  []int // loads after as many requests as make them even
+	}{
+		{"the least loaded first", []int{5, 3, 4}, []int{5, 5, 5}},
+		{"equals in turn", []int{0, 0, 0}, []int{1, 1, 1}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			ls := run(loads(tt.loads...), make([]uint64, 3)...)
+			for i, l := range ls {
+				if l.InFlight != tt.want[i] {
+					t.Errorf("loads %v became %d at %d, want %v", tt.loads, l.InFlight, i, tt.want)
+				}
+			}
+		})
+	}
+}
+
+// TestPrefixHashMovesOnlyItsShare: when a worker goes, the prompts of the
+// others stay where their blocks are.
+func TestPrefixHashMovesOnlyItsShare(t *testing.T) {
+	all := loads(0, 0, 0, 0)
+	for i := range uint64(500) {
+		key := (i + 1) * 0x9e3779b97f4a7c15
+		before := all[rendezvous(key, all)]
+		if before == all[3] {
+			continue
+		}
+		if after := all[:3][rendezvous(key, all[:3])]; after != before {
+			t.Fatalf("key %x moved from %s to %s though its worker stayed", key, before.Worker.URL, after.Worker.URL)
+		}
+	}
+}
+
+func TestPrefixHashTakesTheEmptierPool(t *testing.T) {
+	pools := []workers.Pool{{Prefill: loads(0), Decode: loads(3, 3)}, {Prefill: loads(9), Decode: loads(2, 3)}}
+	if c := (PrefixHash{}).Choose(workers.Need{Key: 7}, pools); c.Pool != 1 {
+		t.Errorf("Choose takes pool %d, want 1", c.Pool)
+	}
+}
+
+func TestChooseDoesNotAllocate(t *testing.T) {
+	pools := []workers.Pool{{Prefill: loads(1, 2, 3, 4), Decode: loads(4, 3, 2, 1)}}
+	if n := testing.AllocsPerRun(100, func() { PrefixHash{}.Choose(workers.Need{Key: 7}, pools) }); n != 0 {
+		t.Errorf("Choose makes %v allocations, want 0", n)
+	}
+}
+
+func BenchmarkChoose(b *testing.B) {
+	for _, n := range []int{2, 8, 32, 128} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			pools := []workers.Pool{{Prefill: loads(make([]int, n)...), Decode: loads(make([]int, n)...)}}
+			for b.Loop() {
+				PrefixHash{}.Choose(workers.Need{Key: 7}, pools)
+			}
+		})
+	}
+}
