@@ -1,0 +1,118 @@
+package sim
+
+// vllmStream runs a request and sends its answer as events. Its head goes
+// before any work is done.
+func (c *call) vllmStream() {
+	s := &events{w: c.w}
+	s.begin()
+	s.flush()
+	for i, l := range c.legs {
+		l.emit = func(token string) error {
+			c.vllmChunk(s, l, i, token)
+			return nil
+		}
+		err := c.vllmRun(l)
+		if err != nil && c.stopped(err) {
+			return
+		}
+		if err != nil {
+			b := append(s.frame(), `{"error": {"message": `...)
+			b = appendJSON(b, err.Error())
+			s.send(append(b, `, "type": "InternalServerError", "param": null, "code": 500}}`...))
+			s.done()
+			return
+		}
+		if l.reason == "stop" || l.spoken() < l.n || l.n == 0 {
+			c.vllmLast(s, l, i)
+		}
+	}
+	if c.r.includeUsage {
+		b := append(c.appendVLLMChunkHead(s.frame()), `"choices":[],"usage":`...)
+		b, cached := c.appendVLLMCounts(b)
+		if cached > 0 && !c.e.cfg.NoCacheReport {
+			b = c.e.appendCached(append(b, `,"prompt_tokens_details":`...), cached)
+		}
+		s.send(append(b, `},`+fingerprint+`}`...))
+	}
+	s.done()
+}
+
+func (c *call) appendVLLMChunkHead(b []byte) []byte {
+	if c.r.path == pathChat {
+		return c.appendHead(b, c.id, "chat.completion.chunk")
+	}
+	return c.appendHead(b, c.id, "text_completion")
+}
+
+// vllmChunk sends one token. The last one brings the reason, if it is not the
+// model that ended the answer.
+func (c *call) vllmChunk(s *events, l *leg, index int, token string) {
+	last := l.count == l.n && !l.stops
+	if last {
+		l.reason = "length"
+	}
+	if c.r.path == pathCompletions {
+		if l.count == 1 && l.r.echo {
+			token = l.p.text + token
+		}
+		c.vllmCompletionChunk(s, l, index, token)
+		return
+	}
+	if l.count == 1 {
+		b := appendField(append(c.appendVLLMChunkHead(s.frame()), `"choices":[`...), `{"index":`, index)
+		s.send(append(b, `,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}],`+
+			`"prompt_token_ids":null,"prompt_text":null}`...))
+	}
+	b := appendField(append(c.appendVLLMChunkHead(s.frame()), `"choices":[`...), `{"index":`, index)
+	b = append(b, `,"delta":{"content":`...)
+	if l.calls() {
+		if l.count == 1 {
+			b = append(b, `null,"tool_calls":[{"id":"chatcmpl-tool-`+randomHex(8)+`","type":"function","index":0,"function":{"name":`...)
+			b = appendJSON(b, l.r.tool.name)
+			s.send(append(b, `}}]},"logprobs":null,"finish_reason":null,"token_ids":null}]}`...))
+			b = appendField(append(c.appendVLLMChunkHead(s.frame()), `"choices":[`...), `{"index":`, index)
+			b = append(b, `,"delta":{"content":`...)
+		}
+		b = append(b, `null,"tool_calls":[{"index":0,"function":{"arguments":`...)
+		b = append(appendJSON(b, token), `}}]`...)
+	} else {
+		b = appendJSON(b, token)
+	}
+	b = l.appendLogprobs(append(b, `},"logprobs":`...), l.count-1, l.count)
+	if last {
+		s.send(append(b, `,"finish_reason":"length","stop_reason":null,"token_ids":null}]}`...))
+		return
+	}
+	s.send(append(b, `,"finish_reason":null,"token_ids":null}]}`...))
+}
+
+// vllmCompletionChunk sends one token of a completion.
+func (c *call) vllmCompletionChunk(s *events, l *leg, index int, token string) {
+	b := appendField(append(c.appendVLLMChunkHead(s.frame()), `"choices":[`...), `{"index":`, index)
+	b = appendJSON(append(b, `,"text":`...), token)
+	if token == "" {
+		b = append(b, `,"logprobs":null`...)
+	} else {
+		b = l.appendLogprobs(append(b, `,"logprobs":`...), l.count-1, l.count)
+	}
+	b = append(b, `,"finish_reason":`...)
+	if l.reason == "" {
+		b = append(b, "null"...)
+	} else {
+		b = appendJSON(b, l.reason)
+	}
+	s.send(append(b, `,"stop_reason":null,"prompt_token_ids":null,"token_ids":null}],`+fingerprint+`}`...))
+}
+
+// vllmLast sends the end of an answer that the model ended, or that was cut
+// short.
+func (c *call) vllmLast(s *events, l *leg, index int) {
+	if c.r.path == pathCompletions {
+		c.vllmCompletionChunk(s, l, index, "")
+		return
+	}
+	b := appendField(append(c.appendVLLMChunkHead(s.frame()), `"choices":[`...), `{"index":`, index)
+	b = append(b, `,"delta":{},"logprobs":null,"finish_reason":`...)
+	b = appendJSON(b, l.vllmReason())
+	s.send(append(b, `,"stop_reason":null,"token_ids":null}]}`...))
+}
