@@ -1,0 +1,251 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"pdrouter/exchange"
+	"pdrouter/metrics"
+	"pdrouter/transfer"
+	"pdrouter/workers"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// An attempt is one try of a request on one pair. Its two legs have one fate:
+// the first real failure of either ends both and decides the outcome (I3).
+type attempt struct {
+	h       *Handler
+	call    *call
+	req     *transfer.Request
+	dialect transfer.Dialect
+	keys    transfer.Attempt
+	pair    workers.Pair
+	work    *metrics.Work
+	gate    gate
+	began   time.Time
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	mu    sync.Mutex
+	first *Error // the failure that decides
+
+	prefilled chan struct{} // closed when prefill has succeeded
+	answer    []byte        // prefill's whole answer; read it after prefilled
+	answered  time.Time     // when it came
+	open      [2]bool       // by role: the leg was sent and did not end by itself
+
+	streamHeader http.Header    // decode's, for when the stream begins
+	usage        transfer.Usage // decode's, if it tells
+	firstToken   time.Time
+}
+
+// errTimeout is the cause with which an attempt ends that took too long.
+var errTimeout = errors.New("request timeout")
+
+// attempt runs the request once, on one pair, and returns when both legs have
+// ended. It is the only place from which legs are sent: a retry is another
+// call, with another pair and new hand-off keys (I2).
+func (h *Handler) attempt(c *call, req *transfer.Request, pair workers.Pair) error {
+	dialect, ok := transfer.Lookup(pair.Dialect)
+	if !ok {
+		pair.Prefill.Done(nil)
+		pair.Decode.Done(nil)
+		return &Error{
+			Status: http.StatusInternalServerError, Code: "internal_error", Message: "Internal error.",
+			Err: errors.New("unknown dialect " + pair.Dialect),
+		}
+	}
+	a := &attempt{
+		h: h, call: c, req: req, dialect: dialect, pair: pair, began: time.Now(),
+		keys:      transfer.NewAttempt(req),
+		work:      h.met.Work(c.model, endpointLabel(req.Endpoint()), pair.Dialect, req.Stream()),
+		prefilled: make(chan struct{}),
+		usage:     transfer.Usage{Prompt: -1, Completion: -1},
+	}
+	a.keys.BootstrapHost, a.keys.BootstrapPort = pair.Prefill.Facts.BootstrapHost, pair.Prefill.Facts.BootstrapPort
+	a.gate.begin, a.gate.send, a.gate.late = a.beginStream, c.w.send, h.met.VerdictLate
+	a.work.Attempted()
+	c.prefill, c.decode, c.room = pair.Prefill.Worker.ID, pair.Decode.Worker.ID, a.keys.Rooms[0]
+	c.attempts++
+
+	parent := c.r.Context()
+	if !req.Stream() {
+		var stop context.CancelFunc
+		parent, stop = context.WithTimeoutCause(parent, h.cfg.RequestTimeout, errTimeout)
+		defer stop()
+	}
+	a.ctx, a.cancel = context.WithCancelCause(parent)
+	defer a.cancel(nil)
+	return a.run()
+}
+
+// run sends the legs in the dialect's order and returns the attempt's outcome.
+func (a *attempt) run() error {
+	if a.req.Stream() {
+		// One bound for all that comes before the first token: an engine that
+		// sends comments, or one half of a hand-off that waits for the other,
+		// gains nothing.
+		patience := time.AfterFunc(a.h.cfg.FirstByte, a.tooSlow)
+		defer patience.Stop()
+	}
+	if a.prefillFirst() {
+		a.inTurn()
+	} else {
+		a.together()
+	}
+	a.tellEngines()
+	err := a.outcome()
+	if err == nil {
+		a.countTokens()
+	}
+	return err
+}
+
+// countTokens counts what the engines say the request had. Prefill's figure of
+// the prompt is there also when the client did not ask decode for usage.
+func (a *attempt) countTokens() {
+	prompt := a.usage.Prompt
+	if a.answer != nil {
+		prompt, _, _ = transfer.PrefillUsage(a.req.Endpoint(), a.answer)
+	}
+	a.work.Tokens(prompt, a.usage.Completion, time.Since(a.firstToken))
+}
+
+// inTurn sends prefill's leg, and decode's when prefill has answered.
+func (a *attempt) inTurn() {
+	a.prefill()
+	if a.failure() != nil {
+		a.end(a.pair.Decode, workers.Decode, context.Canceled)
+		return
+	}
+	a.decode(a.answer)
+}
+
+// together sends both legs at once.
+func (a *attempt) together() {
+	var g errgroup.Group
+	g.Go(func() error { a.prefill(); return nil })
+	a.decode(nil)
+	if !a.awaitVerdict() {
+		a.gate.overdue()
+		a.cancel(context.Canceled) // the answer is there; what prefill still does is of no use
+	}
+	_ = g.Wait() // it returns no error: failures are a.first
+}
+
+func (a *attempt) prefillFirst() bool { return a.dialect.Traits().Order == transfer.PrefillFirst }
+
+// awaitVerdict waits until prefill has succeeded, at most maxWait longer than
+// decode took, and reports whether it has.
+func (a *attempt) awaitVerdict() bool {
+	timer := time.NewTimer(maxWait)
+	defer timer.Stop()
+	select {
+	case <-a.prefilled:
+		return true
+	case <-a.ctx.Done():
+	case <-timer.C:
+	}
+	select {
+	case <-a.prefilled:
+		return true
+	default:
+		return false
+	}
+}
+
+// fail records what ended the attempt, if nothing did before, and ends both
+// legs. A leg that only reports our own cancelling does not call it.
+func (a *attempt) fail(e *Error) {
+	a.mu.Lock()
+	if a.first == nil && a.ctx.Err() == nil {
+		a.first = e
+	}
+	a.mu.Unlock()
+	a.gate.shut()
+	a.cancel(e)
+}
+
+func (a *attempt) failure() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.first != nil {
+		return a.first
+	}
+	return a.ctx.Err()
+}
+
+// tooSlow ends a stream that has not begun in time. Which engine is slow
+// cannot be told as long as prefill has not answered.
+func (a *attempt) tooSlow() {
+	if a.gate.shut() {
+		return // it has begun
+	}
+	a.fail(&Error{Status: http.StatusGatewayTimeout, Code: "first_byte_timeout", Message: "The engines sent no token in time.", Blameless: true})
+}
+
+// outcome returns the error that the client is told, if any.
+func (a *attempt) outcome() error {
+	a.mu.Lock()
+	first := a.first
+	a.mu.Unlock()
+	switch {
+	case drained(a.ctx):
+		return &Error{Status: http.StatusServiceUnavailable, Code: "shutting_down", Message: "The router is shutting down.", Err: ErrDrained}
+	case a.call.r.Context().Err() != nil || errors.Is(context.Cause(a.ctx), errClientGone):
+		return errClientGone
+	case first != nil:
+		return first
+	case errors.Is(context.Cause(a.ctx), errTimeout):
+		return &Error{Status: http.StatusGatewayTimeout, Code: "request_timeout", Message: "The engines did not answer in time.", Blameless: true}
+	default:
+		return nil
+	}
+}
+
+// end ends a leg's lease with what the leg says about its worker.
+func (a *attempt) end(l *workers.Lease, role workers.Role, err error) {
+	e, isError := errors.AsType[*Error](err)
+	outcome, label := err, metrics.LegFailed
+	switch {
+	case err == nil || isError && (e.Blameless || e.Status < 500):
+		outcome, label = nil, metrics.LegOK
+	case !isError:
+		outcome, label = context.Canceled, metrics.LegCanceled
+	}
+	l.Done(outcome)
+	a.h.met.LegEnded(role.String(), l.Worker.URL, label)
+}
+
+// legFailed classifies what went wrong between us and a worker. It returns an
+// *Error, or the context's error if the leg was ended by us: ctx is asked, not
+// err, because a cancelled leg fails in many ways.
+func (a *attempt) legFailed(role workers.Role, err error) error {
+	if a.ctx.Err() != nil {
+		return a.ctx.Err()
+	}
+	e := &Error{
+		Status: http.StatusBadGateway, Code: role.String() + "_request_failed", Leg: role.String(), Err: err,
+		Message: "The " + role.String() + " engine could not be reached or broke off.",
+	}
+	if x, ok := errors.AsType[*exchange.Error](err); ok {
+		e.Blameless = x.Stale
+		a.open[role] = x.Phase != exchange.Dial
+		if x.Timeout {
+			e.Status, e.Message = http.StatusGatewayTimeout, "The "+role.String()+" engine did not answer in time."
+		}
+	}
+	return e
+}
+
+// isStale reports whether err ended an attempt that says nothing about
+// anybody: a pooled connection was closed under it. Another attempt is due.
+func isStale(err error) bool {
+	x, ok := errors.AsType[*exchange.Error](err)
+	return ok && x.Stale
+}

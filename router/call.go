@@ -1,0 +1,156 @@
+package router
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"pdrouter/metrics"
+
+	"go.uber.org/zap"
+)
+
+// A call is one request of a client, from its head to the end of its answer,
+// and what the access log will say of it.
+type call struct {
+	w     *client
+	r     *http.Request
+	id    string
+	began time.Time
+	fault *Error // why it failed; nil if it did not
+
+	model           string
+	prefill, decode string        // worker IDs of the last attempt
+	room            uint64        // likewise
+	attempts        int           // tries, on one pair each
+	ttft            time.Duration // 0: no token was sent
+	torn            bool          // the stream has been cut inside an event
+}
+
+// answering adapts a handler that returns an error. It is the one place that
+// answers errors and the one place that logs a request.
+func (h *Handler) answering(route *metrics.Route, serve func(*call) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		c := &call{w: newClient(w, r, h.cfg.ClientStall), r: r, began: time.Now()}
+		c.id = h.requestID(r)
+		route.Arrived()
+		leave := h.flights.enter(c)
+		defer leave()
+		w.Header()["X-Request-Id"] = []string{c.id}
+
+		abort := h.conclude(r.Context(), c, c.run(serve))
+		h.account(c, route)
+		if abort {
+			panic(http.ErrAbortHandler) // a cut answer must not look whole
+		}
+	}
+}
+
+// run calls serve. A panic in it is an error like any other that nobody
+// expected; its stack goes to the log.
+func (c *call) run(serve func(*call) error) (err error) {
+	defer func() {
+		switch p := recover(); p {
+		case nil:
+		case http.ErrAbortHandler:
+			panic(p)
+		default:
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	if err = serve(c); err == nil && !c.w.begun() {
+		err = errors.New("the handler ended without an answer")
+	}
+	return err
+}
+
+// conclude answers the error with which a request ended, if any. It reports
+// whether the connection must be aborted: an answer was begun that cannot be
+// ended, or the client seems to be gone, and net/http would tell one that only
+// closed its half of the connection that all went well.
+func (h *Handler) conclude(ctx context.Context, c *call, err error) (abort bool) {
+	if err == nil {
+		return false
+	}
+	c.fault = errorFor(err)
+	// As long as the request is being read, ctx ends with any read that fails.
+	if ctx.Err() != nil && !drained(ctx) && !c.w.unread {
+		c.fault = errorFor(errClientGone) // whatever else went wrong, nobody waits for it
+	}
+	switch {
+	case c.fault.Status == statusClientGone:
+		h.met.Departed(phase(c))
+		return true
+	case c.w.begun():
+		return !c.fault.told
+	default:
+		c.fault.write(c.w)
+		return false
+	}
+}
+
+func phase(c *call) metrics.Phase {
+	if c.w.begun() {
+		return metrics.MidAnswer
+	}
+	return metrics.BeforeAnswer
+}
+
+// account counts the request and writes its line in the access log.
+func (h *Handler) account(c *call, route *metrics.Route) {
+	now := time.Now()
+	status, code, head := c.w.status, "", now.Sub(c.began)
+	if c.fault != nil {
+		code = c.fault.Code
+	}
+	if c.w.begun() {
+		head = c.w.headAt.Sub(c.began)
+	} else {
+		status = statusClientGone
+	}
+	route.Answered(status, code, head)
+
+	fields := make([]zap.Field, 0, 12)
+	fields = append(fields, zap.String("request_id", c.id), zap.String("path", shortened(c.r.URL.Path, maxShown)), zap.Int("status", status),
+		zap.Duration("duration", now.Sub(c.began)), zap.Int64("bytes", c.w.bytes))
+	if c.prefill != "" {
+		fields = append(fields, zap.String("model", c.model), zap.String("prefill", c.prefill), zap.String("decode", c.decode),
+			zap.Uint64("room", c.room), zap.Duration("ttft", c.ttft))
+	}
+	switch {
+	case c.fault == nil:
+		h.log.Info("request", fields...)
+	case c.fault.Status == statusClientGone:
+		h.log.Info("client left", fields...)
+	default:
+		h.log.Warn("request failed", append(fields, zap.Error(c.fault))...)
+	}
+}
+
+// requestID returns the name that the client gave its request, if it is sane,
+// else a new one. It is for logs and for the client; engines get another.
+func (h *Handler) requestID(r *http.Request) string {
+	for _, name := range h.cfg.RequestIDHeaders {
+		if id := r.Header.Get(name); isSane(id) {
+			return id
+		}
+	}
+	return "req-" + rand.Text()[:24]
+}
+
+// isSane reports whether id may stand in a log and in a header.
+func isSane(id string) bool {
+	if id == "" || len(id) > 128 {
+		return false
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

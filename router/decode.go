@@ -1,0 +1,158 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"pdrouter/exchange"
+	"pdrouter/transfer"
+	"pdrouter/workers"
+)
+
+// decode runs the decode leg and relays its answer. In a dialect that prefills
+// first, prefilled is prefill's whole answer; else it is nil.
+func (a *attempt) decode(prefilled []byte) {
+	err := a.decodeLeg(prefilled)
+	a.end(a.pair.Decode, workers.Decode, err)
+	if e, ok := errors.AsType[*Error](err); ok {
+		a.fail(e)
+	}
+}
+
+func (a *attempt) decodeLeg(prefilled []byte) error {
+	leg, err := a.dialect.Decode(a.req, a.keys, prefilled)
+	if err != nil {
+		return a.badHandOff(err)
+	}
+	if a.prefillFirst() && !leg.HandedOff {
+		a.h.met.HandOffMissing()
+	}
+	answer, err := a.send(workers.Decode, a.pair.Decode, leg)
+	if err != nil {
+		if leg.HandedOff {
+			a.h.met.Orphaned()
+		}
+		return err
+	}
+	defer answer.Close()
+	if strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
+		a.streamHeader = answer.Header
+		s := &stream{attempt: a, answer: answer, buf: make([]byte, firstBuffer)}
+		return s.relay()
+	}
+	return a.relayJSON(answer, leg.Merged)
+}
+
+// badHandOff returns the error for a hand-off that must not reach decode: a
+// malformed one kills a real engine. Prefill is at fault, but its lease has
+// ended well, so the pair's outcome says it.
+func (a *attempt) badHandOff(err error) error {
+	return &Error{
+		Status: http.StatusBadGateway, Code: "prefill_invalid_handoff", Leg: workers.Prefill.String(), Err: err, Blameless: true,
+		Message: "The prefill engine gave a hand-off that makes no sense.",
+	}
+}
+
+// relayJSON relays an answer that is one JSON value. It is held until it is
+// known to be whole and prefill has said that it succeeded; above
+// Config.MaxAnswerBytes it is let go, and a break aborts the connection.
+func (a *attempt) relayJSON(answer *exchange.Answer, merged bool) error {
+	body, whole, err := a.readAnswer(answer)
+	if err != nil {
+		return a.legFailed(workers.Decode, err)
+	}
+	a.open[workers.Decode] = !whole
+	if whole {
+		if _, err := transfer.Whole(a.req.Endpoint(), body); err != nil {
+			if said, ok := errors.AsType[*transfer.EngineError](err); ok {
+				return a.engineError(workers.Decode, said, "")
+			}
+			return a.nonsense(workers.Decode, err)
+		}
+	}
+	if err := a.verdict(merged); err != nil {
+		return err
+	}
+	if whole && merged {
+		if body, err = a.dialect.Merge(a.req, a.answer, body); err != nil {
+			return a.nonsense(workers.Decode, err)
+		}
+	}
+	a.timeFirstToken(time.Now())
+	a.usage = transfer.AnswerUsage(a.req.Endpoint(), body)
+	w := a.call.w
+	relayHeader(w.Header(), answer.Header)
+	switch {
+	case whole:
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	case answer.Length() >= 0:
+		w.Header().Set("Content-Length", strconv.FormatInt(answer.Length(), 10))
+	}
+	w.WriteHeader(http.StatusOK)
+	if _, err := w.Write(body); err != nil {
+		return a.clientLeft()
+	}
+	if whole {
+		return nil
+	}
+	return a.copyRest(answer)
+}
+
+// copyRest relays what is left of an answer that was too long to be held.
+func (a *attempt) copyRest(answer *exchange.Answer) error {
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := answer.Read(buf)
+		if n > 0 {
+			if _, err := a.call.w.Write(buf[:n]); err != nil {
+				return a.clientLeft()
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			a.open[workers.Decode] = false
+			return nil
+		}
+		if err != nil {
+			return a.legFailed(workers.Decode, err)
+		}
+	}
+}
+
+// verdict waits until prefill has said that it succeeded: as long as it takes
+// if the client's answer needs parts of prefill's, else at most maxWait.
+func (a *attempt) verdict(needed bool) error {
+	if needed {
+		select {
+		case <-a.prefilled:
+		case <-a.ctx.Done():
+		}
+	}
+	if !a.awaitVerdict() {
+		if err := a.ctx.Err(); err != nil {
+			return err
+		}
+		a.h.met.VerdictLate()
+	}
+	return nil
+}
+
+// clientLeft ends the attempt because the client takes nothing.
+func (a *attempt) clientLeft() error {
+	a.cancel(errClientGone)
+	return context.Canceled
+}
+
+// timeFirstToken records that the first token came at that time.
+func (a *attempt) timeFirstToken(at time.Time) {
+	a.call.ttft, a.firstToken = at.Sub(a.call.began), at
+	var handOff time.Duration
+	if a.prefillFirst() {
+		handOff = at.Sub(a.answered)
+	}
+	a.work.FirstToken(a.call.ttft, at.Sub(a.began), handOff)
+}

@@ -1,0 +1,119 @@
+package router
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+const (
+	// maxHold and maxWait bound how much of decode's answer, and how long,
+	// waits for prefill's verdict. Real engines give it in the same hundredth
+	// of a second in which decode's first event comes.
+	maxHold = 256 << 10
+	maxWait = 2 * time.Second
+)
+
+// errShut reports that the attempt has failed and nothing more may be sent.
+var errShut = errors.New("attempt has failed")
+
+// A gate holds a stream back until it is known to be an answer: decode has sent
+// an event that commits, and prefill has said that it succeeded. Then it opens,
+// the status line is spent, and what was held goes to the client; from then on
+// everything passes at once.
+//
+// Decode's goroutine calls pass, prefill's calls approve, and either calls shut
+// when the attempt fails: whoever completes the condition does the sending.
+type gate struct {
+	begin func()             // sets the head of the answer
+	send  func([]byte) error // sends and flushes
+	late  func()             // called when the gate opens without a verdict
+
+	mu       sync.Mutex // guards the following, and calls of begin, send and late
+	held     []byte
+	commits  bool // decode has sent an event that commits
+	approved bool // prefill has succeeded
+	open     bool
+	closed   bool
+	err      error       // what sending returned when the gate opened
+	timer    *time.Timer // opens the gate without a verdict
+}
+
+// pass sends p, or holds a copy of it while the gate is not open. If commits,
+// p has an event that makes the answer an answer.
+func (g *gate) pass(p []byte, commits bool) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.closed:
+		return errShut
+	case g.open:
+		return g.send(p)
+	}
+	g.commits = g.commits || commits
+	if g.commits && g.approved && len(g.held) == 0 {
+		return g.openLocked(p)
+	}
+	g.held = append(g.held, p...)
+	switch {
+	case g.commits && g.approved:
+		return g.openLocked(g.held)
+	case len(g.held) > maxHold:
+		return g.openLateLocked()
+	case g.commits && g.timer == nil:
+		g.timer = time.AfterFunc(maxWait, g.overdue)
+	}
+	return g.err
+}
+
+// approve says that prefill succeeded.
+func (g *gate) approve() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.approved = true
+	if g.commits && !g.open && !g.closed {
+		g.err = g.openLocked(g.held)
+	}
+}
+
+// shut closes a gate that has not opened, for good: the attempt has failed. It
+// reports whether the gate has opened; then it does nothing.
+func (g *gate) shut() (opened bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open {
+		return true
+	}
+	g.closed = true
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	return false
+}
+
+// overdue opens the gate without a verdict, if there is anything to let go.
+func (g *gate) overdue() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.commits && !g.open && !g.closed {
+		g.err = g.openLateLocked()
+	}
+}
+
+func (g *gate) openLateLocked() error {
+	if !g.approved {
+		g.late()
+	}
+	return g.openLocked(g.held)
+}
+
+func (g *gate) openLocked(first []byte) error {
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	g.open = true
+	g.begin()
+	err := g.send(first)
+	g.held = nil
+	return err
+}

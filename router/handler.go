@@ -1,0 +1,176 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"pdrouter/metrics"
+	"pdrouter/policy"
+	"pdrouter/transfer"
+	"pdrouter/workers"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+)
+
+// ErrDrained is the cause with which cmd ends the requests that outlast the
+// grace period of a shutdown.
+var ErrDrained = errors.New("the daemon is shutting down")
+
+// maxStale is how many attempts may be lost because a pooled connection was
+// closed under them. Nothing was wrong with anybody, and each one empties the
+// pool of a connection that was no good, so it is not one of the retries that
+// an operator counts.
+const maxStale = 4
+
+// backgroundCalls bounds the calls to engines that outlive their request.
+const backgroundCalls = 64
+
+// A Handler serves the client API.
+type Handler struct {
+	cfg      Config
+	registry *workers.Registry
+	met      *metrics.Metrics
+	log      *zap.Logger
+	routes   http.Handler
+
+	flights    flights
+	buffered   atomic.Int64 // request bodies held, in bytes
+	draining   atomic.Bool
+	background errgroup.Group
+}
+
+// New returns a Handler that runs requests on the workers of registry.
+func New(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *Handler {
+	h := &Handler{cfg: cfg, registry: registry, met: met, log: log}
+	h.background.SetLimit(backgroundCalls)
+	h.routes = h.newRoutes()
+	return h
+}
+
+// ServeHTTP implements http.Handler.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.ServeHTTP(w, r) }
+
+// Drain makes /readiness say that no new request should be sent here.
+func (h *Handler) Drain() { h.draining.Store(true) }
+
+// Wait returns when the calls to engines that outlive their request have ended.
+// It is called when no request is served any more.
+func (h *Handler) Wait() {
+	_ = h.background.Wait() // none returns an error
+}
+
+// Ages returns for how long each request has been in flight.
+func (h *Handler) Ages() []time.Duration { return h.flights.ages() }
+
+// BufferedBytes returns how much of Config.MaxBufferedBytes is in use.
+func (h *Handler) BufferedBytes() int64 { return h.buffered.Load() }
+
+// complete returns the handler of an endpoint that is handed off.
+func (h *Handler) complete(endpoint transfer.Endpoint) func(*call) error {
+	return func(c *call) error {
+		body, release, err := h.readBody(c.w, c.r)
+		if err != nil {
+			return err
+		}
+		defer release()
+		req, err := transfer.Parse(endpoint, body)
+		if err != nil {
+			return err
+		}
+		c.model = req.Model()
+		if n := req.Dropped(); n > 0 {
+			h.met.KeysDropped(n)
+		}
+		work, err := h.admit(c, req)
+		work.Begun()
+		if err == nil {
+			err = h.runAttempts(c, req)
+		}
+		if err == nil {
+			work.Succeeded(time.Since(c.began))
+			return nil
+		}
+		e := errorFor(err)
+		if e.Status != statusClientGone {
+			work.Failed(e.Status)
+		}
+		return h.endBroken(c, req, e)
+	}
+}
+
+// admit refuses what no pair could serve, before any worker is touched, and
+// returns where the request is counted.
+func (h *Handler) admit(c *call, req *transfer.Request) (*metrics.Work, error) {
+	endpoint := endpointLabel(req.Endpoint())
+	dialects := h.registry.Dialects(c.model)
+	if len(dialects) == 0 {
+		return h.met.Work("unknown", endpoint, "", req.Stream()), nil // Lease says what is wrong
+	}
+	work := h.met.Work(c.model, endpoint, dialects[0], req.Stream())
+	for _, name := range dialects {
+		d, _ := transfer.Lookup(name)
+		if !transfer.Carries(d, req.Endpoint()) {
+			return work, notCarried(req.Endpoint().Path(), name)
+		}
+		if err := d.Check(req); err != nil {
+			return work, err
+		}
+	}
+	return work, nil
+}
+
+// runAttempts runs the request on one pair, and on another only if the first
+// was lost to a stale connection.
+func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
+	need := workers.Need{Model: c.model, Key: fingerprint(req).Key}
+	for {
+		pair, err := h.registry.Lease(c.r.Context(), need)
+		if err != nil {
+			return err
+		}
+		err = h.attempt(c, req, pair)
+		if !isStale(err) || c.w.begun() || c.attempts >= maxStale {
+			return err
+		}
+	}
+}
+
+// fingerprint returns what policies know of the prompt of req.
+func fingerprint(req *transfer.Request) policy.Fingerprint {
+	var seed, prompt [8][]byte
+	model := []byte(req.Model())
+	return policy.Take(req.Seed(append(seed[:0], model)), req.Prompt(prompt[:0]))
+}
+
+// endBroken tells a client whose stream has begun why it ends. Every other
+// error is left to answering.
+func (h *Handler) endBroken(c *call, req *transfer.Request, e *Error) error {
+	if !c.w.begun() || !req.Stream() || e.Status == statusClientGone {
+		return e
+	}
+	if !e.told {
+		if err := c.endStream(e); err != nil {
+			return errClientGone
+		}
+		e.told = true
+	}
+	return e
+}
+
+// drained reports whether the request is being ended by a shutdown.
+func drained(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrDrained) }
+
+func endpointLabel(e transfer.Endpoint) string {
+	switch e {
+	case transfer.Completions:
+		return "completions"
+	case transfer.Generate:
+		return "generate"
+	case transfer.Chat:
+	}
+	return "chat"
+}

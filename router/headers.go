@@ -1,0 +1,99 @@
+package router
+
+import (
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"pdrouter/exchange"
+	"pdrouter/workers"
+)
+
+// maxField bounds a client's header that goes up, in bytes. Engines refuse
+// heads that are not much longer, and some by closing the connection, which
+// would look like their own fault (I7).
+const maxField = 8 << 10
+
+// legHeader returns the headers of a leg to w. It is an allow-list (I6): what
+// is not named here never reaches an engine. Accept-Encoding is never named:
+// a compressed answer could be neither judged nor relayed token by token.
+func (h *Handler) legHeader(r *http.Request, w *workers.Worker, attemptID string) []exchange.Field {
+	fields := make([]exchange.Field, 0, 8)
+	add := func(name, value string) {
+		if value != "" {
+			fields = append(fields, exchange.Field{Name: name, Value: value})
+		}
+	}
+	add("Content-Type", "application/json")
+	add("X-Request-Id", attemptID)
+	add("Authorization", h.authorization(r, w))
+	if parent := bounded(r.Header.Get("Traceparent")); isTraceparent(parent) {
+		add("Traceparent", parent)
+		add("Tracestate", bounded(strings.Join(r.Header.Values("Tracestate"), ",")))
+	}
+	for _, name := range h.cfg.RoutingKeyHeaders {
+		add(name, bounded(r.Header.Get(name)))
+	}
+	return fields
+}
+
+// bounded returns a client's value, or nothing if it is too long for an engine.
+func bounded(value string) string {
+	if len(value) > maxField {
+		return ""
+	}
+	return value
+}
+
+// authorization returns what goes up as Authorization: the worker's own key if
+// one is configured, else the client's, unless that was meant for us.
+func (h *Handler) authorization(r *http.Request, w *workers.Worker) string {
+	switch {
+	case w.APIKey != "":
+		return "Bearer " + w.APIKey
+	case len(h.cfg.APIKeys) > 0:
+		return ""
+	default:
+		return bounded(r.Header.Get("Authorization"))
+	}
+}
+
+// isTraceparent reports whether s is a W3C traceparent of version 00 or later:
+// two, 32, 16 and two lower-case hex digits, ids not all zero.
+func isTraceparent(s string) bool {
+	if len(s) < 55 || s[2] != '-' || s[35] != '-' || s[52] != '-' || len(s) > 55 && s[55] != '-' {
+		return false
+	}
+	for _, part := range [...]string{s[:2], s[3:35], s[36:52], s[53:55]} {
+		if strings.Trim(part, "0123456789abcdef") != "" {
+			return false
+		}
+	}
+	return s[:2] != "ff" && (len(s) == 55 || s[:2] != "00") && strings.Trim(s[3:35], "0") != "" && strings.Trim(s[36:52], "0") != ""
+}
+
+// relayHeader copies an engine's headers to the client's answer, but for those
+// that speak of the connection, of a framing that we make anew, or of the
+// engine as if it were the server that the client talks to.
+func relayHeader(to, from http.Header) {
+	own := strings.Split(strings.Join(from.Values("Connection"), ","), ",")
+	for i := range own {
+		own[i] = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(own[i]))
+	}
+	for name, values := range from {
+		if isRelayed(name) && !slices.Contains(own, name) {
+			to[name] = append(to[name], values...)
+		}
+	}
+}
+
+func isRelayed(name string) bool {
+	switch name {
+	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+		"Content-Length", "Date", "X-Request-Id",
+		"Server", "Via", "Alt-Svc", "Set-Cookie", "Strict-Transport-Security", "Clear-Site-Data":
+		return false
+	}
+	return !strings.HasPrefix(name, "Access-Control-")
+}

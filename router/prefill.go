@@ -1,0 +1,91 @@
+package router
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"pdrouter/exchange"
+	"pdrouter/transfer"
+	"pdrouter/workers"
+)
+
+// prefill runs the prefill leg. Its verdict is its whole answer: status 200, no
+// error in it, no abort.
+func (a *attempt) prefill() {
+	err := a.prefillLeg()
+	a.end(a.pair.Prefill, workers.Prefill, err)
+	if e, ok := errors.AsType[*Error](err); ok {
+		a.fail(e)
+		return
+	}
+	if err == nil {
+		a.work.Prefilled(a.answered.Sub(a.began))
+		close(a.prefilled)
+		a.gate.approve()
+	}
+}
+
+func (a *attempt) prefillLeg() error {
+	leg, err := a.dialect.Prefill(a.req, a.keys)
+	if err != nil {
+		return errorFor(err)
+	}
+	answer, err := a.send(workers.Prefill, a.pair.Prefill, leg)
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	body, whole, err := a.readAnswer(answer)
+	switch {
+	case err != nil:
+		return a.legFailed(workers.Prefill, err)
+	case !whole:
+		return a.nonsense(workers.Prefill, errTooLong)
+	}
+	a.open[workers.Prefill] = false
+	a.answer, a.answered = body, time.Now()
+	if err := transfer.Verdict(a.req.Endpoint(), body); err != nil {
+		if said, ok := errors.AsType[*transfer.EngineError](err); ok {
+			return a.engineError(workers.Prefill, said, "")
+		}
+		return a.nonsense(workers.Prefill, err)
+	}
+	return nil
+}
+
+// errTooLong reports an answer above Config.MaxAnswerBytes.
+var errTooLong = errors.New("answer is longer than --max-answer-size")
+
+// readAnswer reads an answer to its end, or up to Config.MaxAnswerBytes: then
+// it is not whole.
+func (a *attempt) readAnswer(answer *exchange.Answer) (body []byte, whole bool, err error) {
+	size := answer.Length() + 1
+	if size <= 0 || size > 1<<20 {
+		size = 4 << 10 // grown as it comes, so that a length alone costs nothing
+	}
+	buf := make([]byte, 0, size)
+	for {
+		n, err := answer.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return buf, true, nil
+		case err != nil:
+			return nil, false, err
+		case int64(len(buf)) > a.h.cfg.MaxAnswerBytes:
+			return buf, false, nil
+		case len(buf) == cap(buf):
+			buf = append(make([]byte, 0, 2*cap(buf)), buf...)
+		}
+	}
+}
+
+// nonsense returns the error for a 200 that is no answer.
+func (a *attempt) nonsense(role workers.Role, err error) error {
+	return &Error{
+		Status: http.StatusBadGateway, Code: role.String() + "_invalid_answer", Leg: role.String(), Err: err,
+		Message: "The " + role.String() + " engine gave an answer that makes no sense.",
+	}
+}

@@ -1,0 +1,215 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"pdrouter/exchange"
+	"pdrouter/metrics"
+	"pdrouter/transfer"
+	"pdrouter/workers"
+)
+
+const (
+	// firstBuffer and maxEvent are the least and the most that is buffered of
+	// one stream, in bytes. An event longer than maxEvent passes in pieces.
+	firstBuffer = 4 << 10
+	maxEvent    = 64 << 10
+
+	// afterDone is how long the engine may take to end an answer whose last
+	// event the client has already.
+	afterDone = time.Second
+)
+
+// A stream relays decode's answer event by event: bytes as they come, flushed
+// once per read, but never half an event, so that an error event of ours can
+// follow wherever the engine breaks off. Nobody can act on half an event, so
+// this delays nothing.
+type stream struct {
+	*attempt
+	answer *exchange.Answer
+
+	buf    []byte // buf[:filled] has been read and not been passed on
+	filled int
+	from   int // where to go on looking for the end of the first event
+
+	last    []byte // a copy of the last event before the end: usage, if it is told, is there
+	begun   bool   // an event that commits has been passed
+	torn    bool   // the beginning of an event that is too long has been passed
+	done    bool   // the event that ends the stream has been passed
+	aborted bool   // the engine gave up on the request, and said so as if it were an end
+	said    *Error // the engine's own error event, passed as it is
+}
+
+// relay relays the stream to its end. It returns an *Error for what decode did
+// wrong.
+func (s *stream) relay() error {
+	s.answer.SetIdle(s.h.cfg.FirstByte)
+	for {
+		n, err := s.answer.Read(s.buf[s.filled:])
+		s.filled += n
+		if n > 0 {
+			if err := s.forward(); err != nil {
+				return err
+			}
+		}
+		if s.done {
+			return s.finish(err)
+		}
+		if err != nil {
+			return s.broken(err)
+		}
+	}
+}
+
+// forward passes on the whole events in the buffer and makes room for more.
+func (s *stream) forward() error {
+	end, commits := 0, false
+	for !s.done {
+		size, resume := transfer.NextEvent(s.buf[end:s.filled], s.from)
+		if s.from = resume; size == 0 {
+			break
+		}
+		event := s.buf[end : end+size]
+		c, err := s.judge(event)
+		if err != nil {
+			return err
+		}
+		if !s.done {
+			s.last = append(s.last[:0], event...)
+		}
+		commits = commits || c
+		end += size
+		s.torn = false
+	}
+	if end == 0 && s.filled == len(s.buf) {
+		if len(s.buf) < maxEvent {
+			s.buf = append(s.buf, make([]byte, len(s.buf))...)
+			return nil
+		}
+		end, commits, s.torn, s.from = s.filled, true, true, 0
+	}
+	if end == 0 {
+		return nil
+	}
+	if commits && !s.begun {
+		s.begun = true
+		s.answer.SetIdle(s.h.cfg.StreamIdle)
+		s.timeFirstToken(time.Now())
+	}
+	if err := s.gate.pass(s.buf[:end], commits); err != nil {
+		return s.stopped(err)
+	}
+	s.filled = copy(s.buf, s.buf[end:s.filled])
+	return nil
+}
+
+// judge says whether an event commits, and notes what it means for the end. An
+// error before anything has been passed is the engine's true status.
+func (s *stream) judge(event []byte) (commits bool, err error) {
+	if s.begun && !mayEnd(event) {
+		return false, nil
+	}
+	what := transfer.Classify(s.req.Endpoint(), event)
+	switch what.Kind {
+	case transfer.Comment, transfer.Quiet:
+		return false, nil
+	case transfer.Failure:
+		if !s.begun {
+			return false, s.engineError(workers.Decode, what.Err, "")
+		}
+		s.said = s.engineError(workers.Decode, what.Err, "")
+		s.said.told = true
+	case transfer.Done:
+		s.done = true
+	case transfer.Finish:
+		s.aborted = s.aborted || what.Aborted
+	case transfer.Content:
+	}
+	return true, nil
+}
+
+// mayEnd reports whether an event might be an error, an abort or the end. It
+// is a look for three words, so that the many others cost no scan.
+func mayEnd(event []byte) bool {
+	return bytes.Contains(event, []byte("[DONE]")) || bytes.Contains(event, []byte(`"error"`)) || bytes.Contains(event, []byte(`"abort"`))
+}
+
+// finish ends a stream whose last event has been passed on: the client has
+// all; what is left is to see the engine's answer to its end, so that the
+// connection can be used again.
+func (s *stream) finish(err error) error {
+	s.open[workers.Decode] = false
+	s.usage = transfer.AnswerUsage(s.req.Endpoint(), s.last)
+	if err == nil {
+		s.answer.SetIdle(afterDone)
+		_, _ = s.answer.Read(s.buf[:1])
+	}
+	switch {
+	case s.said != nil:
+		s.h.met.StreamEnded(metrics.EngineError)
+		return s.said
+	case s.aborted:
+		s.h.met.StreamEnded(metrics.EngineAbort)
+	default:
+		s.h.met.StreamEnded(metrics.Complete)
+	}
+	return nil
+}
+
+// broken returns the error for a stream that ended without its last event.
+func (s *stream) broken(err error) error {
+	if errors.Is(err, io.EOF) {
+		s.open[workers.Decode] = false
+		err = errors.New("stream ended without its last event")
+	}
+	if failed := s.legFailed(workers.Decode, err); s.ctx.Err() != nil {
+		return failed
+	}
+	s.call.torn = s.torn
+	if s.gate.shut() { // prefill's goroutine may be about to begin the answer
+		s.h.met.StreamEnded(metrics.Truncated)
+	}
+	return &Error{
+		Status: http.StatusBadGateway, Code: "upstream_disconnected", Leg: workers.Decode.String(),
+		Message: "The decode engine broke off.", Err: fmt.Errorf("after %d bytes: %w", s.call.w.bytes, err),
+	}
+}
+
+// stopped returns the error for bytes that could not be passed on: the attempt
+// has failed, or the client takes nothing.
+func (s *stream) stopped(err error) error {
+	if errors.Is(err, errShut) {
+		return context.Canceled
+	}
+	s.h.met.StreamEnded(metrics.ClientGone)
+	return s.clientLeft()
+}
+
+// beginStream sets the head of a streamed answer. The gate calls it.
+func (a *attempt) beginStream() {
+	head := a.call.w.Header()
+	relayHeader(head, a.streamHeader)
+	if head.Get("Cache-Control") == "" {
+		head.Set("Cache-Control", "no-cache")
+	}
+	if head.Get("X-Accel-Buffering") == "" {
+		head.Set("X-Accel-Buffering", "no") // nginx in front must not collect tokens
+	}
+	a.call.w.WriteHeader(http.StatusOK)
+}
+
+// endStream tells the client, in a stream that has begun, why it ends. There
+// is no [DONE]: the answer is not whole (I4).
+func (c *call) endStream(e *Error) error {
+	event := e.event()
+	if c.torn {
+		event = append([]byte("\n\n"), event...)
+	}
+	return c.w.send(event)
+}
