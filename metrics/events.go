@@ -2,20 +2,20 @@ package metrics
 
 import "strconv"
 
-// A StreamEnd is how a stream ended that had begun.
-type StreamEnd string
+// An AnswerEnd is how an answer ended that had begun.
+type AnswerEnd string
 
-// The ends of streams.
+// The ends of answers.
 const (
-	Complete    StreamEnd = "complete"     // with the event that the endpoint ends with
-	Truncated   StreamEnd = "truncated"    // decode died, stalled or ended early
-	EngineError StreamEnd = "engine_error" // the engine sent an error of its own
-	EngineAbort StreamEnd = "engine_abort" // the engine aborted the request
-	ClientGone  StreamEnd = "client_gone"  // the client left, or took nothing
+	Complete    AnswerEnd = "complete"     // with the event that the endpoint ends with
+	Truncated   AnswerEnd = "truncated"    // decode died, stalled or ended early
+	EngineError AnswerEnd = "engine_error" // the engine sent an error of its own
+	EngineAbort AnswerEnd = "engine_abort" // the engine aborted the request
+	ClientGone  AnswerEnd = "client_gone"  // the client left, or took nothing
 )
 
-// StreamEnded counts the end of a stream that had begun.
-func (m *Metrics) StreamEnded(end StreamEnd) { m.streamEnds.WithLabelValues(string(end)).Inc() }
+// AnswerEnded counts the end of an answer that had begun.
+func (m *Metrics) AnswerEnded(end AnswerEnd) { m.answerEnds.WithLabelValues(string(end)).Inc() }
 
 // A LegOutcome is what a leg said about its worker.
 type LegOutcome string

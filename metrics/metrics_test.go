@@ -45,7 +45,7 @@ func traffic(t *testing.T) *prometheus.Registry {
 	m.LetIn(true)
 	m.LetIn(false)
 	w.Failed(502)
-	m.StreamEnded(Truncated)
+	m.AnswerEnded(Truncated)
 	m.LegEnded("decode", "http://d0", LegFailed)
 	m.Upstream(200, "")
 	m.Departed(MidAnswer)

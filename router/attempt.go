@@ -37,7 +37,8 @@ type attempt struct {
 	prefilled chan struct{} // closed when prefill has succeeded
 	answer    []byte        // prefill's whole answer; read it after prefilled
 	answered  time.Time     // when it came
-	open      [2]bool       // by role: the leg was sent and did not end by itself
+	reached   [2]bool       // by role: the engine may have read the leg
+	ended     [2]bool       // by role: the engine ended it by itself
 
 	streamHeader http.Header    // decode's, for when the stream begins
 	usage        transfer.Usage // decode's, if it tells
@@ -98,7 +99,7 @@ func (a *attempt) run() error {
 	} else {
 		a.together()
 	}
-	a.tellEngines()
+	a.settle()
 	err := a.outcome()
 	if err == nil {
 		a.countTokens()
@@ -149,6 +150,7 @@ func (a *attempt) awaitVerdict() bool {
 	case <-a.prefilled:
 		return true
 	case <-a.ctx.Done():
+		a.gate.shut() // what is held is for nobody
 	case <-timer.C:
 	}
 	select {
@@ -226,6 +228,8 @@ func (a *attempt) end(l *workers.Lease, role workers.Role, err error) {
 // *Error, or the context's error if the leg was ended by us: ctx is asked, not
 // err, because a cancelled leg fails in many ways.
 func (a *attempt) legFailed(role workers.Role, err error) error {
+	x, isExchange := errors.AsType[*exchange.Error](err)
+	a.reached[role] = !isExchange || x.Phase != exchange.Dial
 	if a.ctx.Err() != nil {
 		return a.ctx.Err()
 	}
@@ -233,9 +237,8 @@ func (a *attempt) legFailed(role workers.Role, err error) error {
 		Status: http.StatusBadGateway, Code: role.String() + "_request_failed", Leg: role.String(), Err: err,
 		Message: "The " + role.String() + " engine could not be reached or broke off.",
 	}
-	if x, ok := errors.AsType[*exchange.Error](err); ok {
+	if isExchange {
 		e.Blameless = x.Stale
-		a.open[role] = x.Phase != exchange.Dial
 		if x.Timeout {
 			e.Status, e.Message = http.StatusGatewayTimeout, "The "+role.String()+" engine did not answer in time."
 		}

@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"pdrouter/transfer"
+	"pdrouter/workers"
 )
 
 const handOff = `"kv_transfer_params":{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":[[1,2]],` +
@@ -77,7 +81,7 @@ func TestStreamEnds(t *testing.T) {
 		decode     http.HandlerFunc
 		wantStatus int
 		wantBody   string // exact, but for TOLD, which stands for our error event
-		wantEnd    string // label of pdrouter_stream_ends_total, if the stream began
+		wantEnd    string // label of pdrouter_answer_ends_total, if the stream began
 	}{
 		{"a whole stream", events(roleEvent, tokenEvent(1), finishEvent, doneEvent), 200, roleEvent + tokenEvent(1) + finishEvent + doneEvent, "complete"},
 		{"comments and CRLF", events(": hi\n\n", roleEvent, "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\r\n\r\n", doneEvent), 200, ": hi\n\n" + roleEvent + "data: {\"choices\":[{\"delta\":{\"content\":\"x\"}}]}\r\n\r\n" + doneEvent, "complete"},
@@ -115,7 +119,7 @@ func TestStreamEnds(t *testing.T) {
 			if got.err != nil {
 				t.Errorf("reading the stream: %v", got.err)
 			}
-			if tt.wantEnd != "" && f.value(t, "pdrouter_stream_ends_total", map[string]string{"end": tt.wantEnd}) != 1 {
+			if tt.wantEnd != "" && f.value(t, "pdrouter_answer_ends_total", map[string]string{"end": tt.wantEnd}) != 1 {
 				t.Errorf("no stream was counted as %s", tt.wantEnd)
 			}
 		})
@@ -272,9 +276,71 @@ func TestEngineErrorAfterCommit(t *testing.T) {
 		t.Errorf("the stream goes on with %q (%v), want %q", rest, err, want)
 	}
 	wait(t, "the end to be counted", func() bool {
-		return f.value(t, "pdrouter_stream_ends_total", map[string]string{"end": "engine_error"}) == 1
+		return f.value(t, "pdrouter_answer_ends_total", map[string]string{"end": "engine_error"}) == 1
 	})
 	if n := f.legOutcome(t, "decode", "failed"); n != 1 {
 		t.Errorf("decode legs that failed = %v, want 1", n)
+	}
+}
+
+// TestAbortedAnswer is about BUG-034: an answer that its engine aborted is
+// relayed as it is, and no success.
+func TestAbortedAnswer(t *testing.T) {
+	aborted := strings.Replace(chatAnswer, `"stop"`, `"abort"`, 1)
+	f := newFleet(t, "sglang", reply(200, chatAnswer), reply(200, aborted))
+
+	got := f.post(t, "/v1/chat/completions", chatRequest)
+
+	if got.status != 200 || got.body != aborted {
+		t.Errorf("answer = %d %s, want 200 %s", got.status, got.body, aborted)
+	}
+	if n := f.value(t, "pdrouter_answer_ends_total", map[string]string{"end": "engine_abort"}); n != 1 {
+		t.Errorf("aborted answers counted = %v, want 1", n)
+	}
+}
+
+// TestUntakenHandOff is about step 8 of a request's life: blocks that prefill
+// holds for a decode engine that never got the leg are released, and counted
+// when that cannot be done.
+func TestUntakenHandOff(t *testing.T) {
+	f := newFleet(t, "vllm-nixl", reply(200, `{"choices":[],`+handOff+`}`), hang)
+	f.decode.Close() // nobody listens there any more
+
+	got := f.post(t, "/v1/chat/completions", chatRequest)
+
+	if got.status != 502 || got.header.Get("X-Smg-Error-Code") != "decode_request_failed" {
+		t.Errorf("answer = %d %s, want 502 decode_request_failed", got.status, got.body)
+	}
+	wait(t, "the orphan to be counted", func() bool { return f.value(t, "pdrouter_orphaned_handoffs_total", nil) == 1 })
+}
+
+// TestReleaseLeg is about the same when decode can be reached: the client left
+// after prefill had answered and before decode was asked.
+func TestReleaseLeg(t *testing.T) {
+	f := newFleet(t, "vllm-nixl", hang, reply(200, chatAnswer))
+	req, err := transfer.Parse(transfer.Chat, []byte(streamRequest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := f.registry.Lease(t.Context(), workers.Need{Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := attempt{
+		h: f.handler, call: &call{r: httptest.NewRequest(http.MethodPost, "/", nil)}, req: req, pair: pair,
+		dialect: transfer.VLLMNIXL{}, keys: transfer.NewAttempt(req), answer: []byte(`{` + handOff + `}`), ctx: t.Context(),
+	}
+	pair.Prefill.Done(nil)
+	pair.Decode.Done(nil)
+
+	a.settle()
+
+	f.handler.Wait()
+	legs := f.decode.got()
+	if len(legs) != 1 || !strings.Contains(legs[0].body, handOff) || !strings.Contains(legs[0].body, `"max_tokens":1`) || strings.Contains(legs[0].body, `"stream":true`) {
+		t.Errorf("decode got %+v, want one leg with the hand-off, one token and no stream", legs)
+	}
+	if n := f.value(t, "pdrouter_orphaned_handoffs_total", nil); n != 0 {
+		t.Errorf("orphans = %v, want 0", n)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -45,7 +46,7 @@ func (h *Handler) answering(route *metrics.Route, serve func(*call) error) http.
 		abort := h.conclude(r.Context(), c, c.run(serve))
 		h.account(c, route)
 		if abort {
-			panic(http.ErrAbortHandler) // a cut answer must not look whole
+			c.abort()
 		}
 	}
 }
@@ -66,6 +67,23 @@ func (c *call) run(serve func(*call) error) (err error) {
 		err = errors.New("the handler ended without an answer")
 	}
 	return err
+}
+
+// abort cuts the connection, because a cut answer must not look whole. To a
+// client of HTTP/1.0 the end of a connection can be that of an answer, so it
+// gets a reset.
+func (c *call) abort() {
+	if c.r.ProtoAtLeast(1, 1) {
+		panic(http.ErrAbortHandler)
+	}
+	conn, _, err := c.w.control.Hijack()
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
 }
 
 // conclude answers the error with which a request ended, if any. It reports

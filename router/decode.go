@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pdrouter/exchange"
+	"pdrouter/metrics"
 	"pdrouter/transfer"
 	"pdrouter/workers"
 )
@@ -34,9 +35,6 @@ func (a *attempt) decodeLeg(prefilled []byte) error {
 	}
 	answer, err := a.send(workers.Decode, a.pair.Decode, leg)
 	if err != nil {
-		if leg.HandedOff {
-			a.h.met.Orphaned()
-		}
 		return err
 	}
 	defer answer.Close()
@@ -66,14 +64,15 @@ func (a *attempt) relayJSON(answer *exchange.Answer, merged bool) error {
 	if err != nil {
 		return a.legFailed(workers.Decode, err)
 	}
-	a.open[workers.Decode] = !whole
-	if whole {
-		if _, err := transfer.Whole(a.req.Endpoint(), body); err != nil {
-			if said, ok := errors.AsType[*transfer.EngineError](err); ok {
-				return a.engineError(workers.Decode, said, "")
-			}
-			return a.nonsense(workers.Decode, err)
+	a.ended[workers.Decode] = whole
+	end := metrics.Complete
+	switch {
+	case whole:
+		if end, err = a.judgeJSON(body); err != nil {
+			return err
 		}
+	case merged:
+		return a.nonsense(workers.Decode, errTooLong) // parts of prefill's answer belong into it
 	}
 	if err := a.verdict(merged); err != nil {
 		return err
@@ -97,10 +96,26 @@ func (a *attempt) relayJSON(answer *exchange.Answer, merged bool) error {
 	if _, err := w.Write(body); err != nil {
 		return a.clientLeft()
 	}
-	if whole {
-		return nil
+	if !whole {
+		return a.copyRest(answer)
 	}
-	return a.copyRest(answer)
+	a.h.met.AnswerEnded(end)
+	return nil
+}
+
+// judgeJSON says how an answer ended that is whole, or what is wrong with it.
+func (a *attempt) judgeJSON(body []byte) (metrics.AnswerEnd, error) {
+	what, err := transfer.Whole(a.req.Endpoint(), body)
+	if said, ok := errors.AsType[*transfer.EngineError](err); ok {
+		return "", a.engineError(workers.Decode, said, "")
+	}
+	if err != nil {
+		return "", a.nonsense(workers.Decode, err)
+	}
+	if what.Aborted {
+		return metrics.EngineAbort, nil // relayed as it is (BUG-034)
+	}
+	return metrics.Complete, nil
 }
 
 // copyRest relays what is left of an answer that was too long to be held.
@@ -114,10 +129,12 @@ func (a *attempt) copyRest(answer *exchange.Answer) error {
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			a.open[workers.Decode] = false
+			a.ended[workers.Decode] = true
+			a.h.met.AnswerEnded(metrics.Complete)
 			return nil
 		}
 		if err != nil {
+			a.h.met.AnswerEnded(metrics.Truncated)
 			return a.legFailed(workers.Decode, err)
 		}
 	}

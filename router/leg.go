@@ -2,6 +2,7 @@ package router
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
@@ -17,7 +18,7 @@ const maxErrorBytes = 1 << 20
 // send sends a leg and returns its answer of status 200. Any other answer, and
 // none, is an error as legFailed and refused make it.
 func (a *attempt) send(role workers.Role, l *workers.Lease, leg transfer.Leg) (*exchange.Answer, error) {
-	a.open[role] = true
+	a.reached[role] = true
 	answer, err := l.Worker.Peer.Do(a.ctx, &exchange.Request{
 		Path:   leg.Path,
 		Header: a.h.legHeader(a.call.r, l.Worker, a.keys.ID),
@@ -35,7 +36,7 @@ func (a *attempt) send(role workers.Role, l *workers.Lease, leg transfer.Leg) (*
 	if err != nil && a.ctx.Err() != nil {
 		return nil, a.ctx.Err()
 	}
-	a.open[role] = false
+	a.ended[role] = true
 	return nil, a.refused(role, answer, body)
 }
 
@@ -53,7 +54,7 @@ func (a *attempt) engineError(role workers.Role, said *transfer.EngineError, ret
 	a.h.met.Upstream(said.Status, code)
 	e := &Error{Status: said.Status, Code: code, Leg: role.String(), Err: said}
 	switch {
-	case said.Status >= 400 && said.Status < 500:
+	case said.Status >= 400 && said.Status < statusClientGone: // which is not an engine's to say
 		e.Message = "The engine refused the request."
 		e.Body = relayable(said.Raw)
 		e.RetryAfter = sane(retryAfter)
@@ -73,7 +74,7 @@ func (a *attempt) engineError(role workers.Role, said *transfer.EngineError, ret
 // error object, as it stands in a stream's frame, gets its envelope.
 func relayable(raw []byte) []byte {
 	raw = bytes.TrimSpace(raw)
-	if len(raw) < 2 || raw[0] != '{' {
+	if len(raw) < 2 || raw[0] != '{' || !json.Valid(raw) {
 		return nil
 	}
 	return raw

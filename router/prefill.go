@@ -44,7 +44,7 @@ func (a *attempt) prefillLeg() error {
 	case !whole:
 		return a.nonsense(workers.Prefill, errTooLong)
 	}
-	a.open[workers.Prefill] = false
+	a.ended[workers.Prefill] = true
 	a.answer, a.answered = body, time.Now()
 	if err := transfer.Verdict(a.req.Endpoint(), body); err != nil {
 		if said, ok := errors.AsType[*transfer.EngineError](err); ok {

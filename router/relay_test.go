@@ -106,6 +106,7 @@ func TestLargeAnswers(t *testing.T) {
 		{"in chunks, cut", head + "Transfer-Encoding: chunked\r\n\r\n" + chunks[:len(chunks)-5], "1.1", false},
 		{"with a length, to an old client", head + length + big, "1.0", true},
 		{"in chunks, to an old client", head + "Transfer-Encoding: chunked\r\n\r\n" + chunked(big), "1.0", true},
+		{"in chunks, cut, to an old client", head + "Transfer-Encoding: chunked\r\n\r\n" + chunks[:len(chunks)-5], "1.0", false},
 		{"with a length, cut, to an old client", head + length + cut, "1.0", false},
 	}
 	for _, tt := range tests {
@@ -122,6 +123,43 @@ func TestLargeAnswers(t *testing.T) {
 			}
 			if !tt.whole {
 				wait(t, "the fault to be counted", func() bool { return f.legOutcome(t, "decode", "failed") == 1 })
+			}
+		})
+	}
+}
+
+// TestRefusals is about what an engine says when it refuses: JSON is relayed as
+// it is, all else becomes an envelope of ours.
+func TestRefusals(t *testing.T) {
+	const ours = `{"error":{"message":"The engine refused the request.","type":"invalid_request_error","param":null,"code":"prefill_upstream_error"}}`
+	const odd = `{ "error" : {"message":"x\u00e9é" , "code":400.0 } }`
+	tests := []struct {
+		name       string
+		prefill    http.HandlerFunc
+		wantStatus int
+		wantBody   string
+	}{
+		{"JSON", reply(400, odd), 400, odd},
+		{"JSON with space around", reply(422, "\n"+odd+"\n"), 422, odd},
+		{"text", reply(400, "no"), 400, ours},
+		{"nothing", reply(404, ""), 404, ours},
+		{"a list", reply(400, "[1]"), 400, ours},
+		{"half an object", reply(400, odd[:9]), 400, ours},
+		{"an object that is cut", raw("HTTP/1.1 400 Bad Request\r\nContent-Length: 900\r\n\r\n" + odd[:9]), 400, ours},
+		{"a page", reply(413, "<html>"), 413, ours},
+		{"the status of a client that left", reply(499, odd), 502, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFleet(t, "sglang", tt.prefill, hang)
+
+			got := f.post(t, "/v1/chat/completions", chatRequest)
+
+			if got.status != tt.wantStatus || tt.wantBody != "" && got.body != tt.wantBody {
+				t.Errorf("answer = %d %s, want %d %s", got.status, got.body, tt.wantStatus, tt.wantBody)
+			}
+			if tt.wantStatus == 502 {
+				wantError(t, got, 502, "prefill_upstream_error")
 			}
 		})
 	}
@@ -215,9 +253,7 @@ func TestOldClients(t *testing.T) {
 			fmt.Fprintf(conn, "POST /v1/chat/completions %sContent-Length: %d\r\n\r\n", tt.head, len(tt.body))
 			r := bufio.NewReader(conn)
 			if strings.Contains(tt.head, "Expect") {
-				if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != 100 {
-					t.Fatalf("no 100 Continue: %v", err)
-				}
+				wantContinue(t, r)
 			}
 			io.WriteString(conn, tt.body)
 
@@ -235,6 +271,17 @@ func TestOldClients(t *testing.T) {
 	}
 }
 
+func wantContinue(t *testing.T, r *bufio.Reader) {
+	t.Helper()
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.StatusCode != 100 {
+		t.Fatalf("status = %d, want 100 Continue", resp.StatusCode)
+	}
+}
+
 // TestDeadlinesDoNotOutlast is about a connection that is used again after a
 // write deadline that an answer on it had has passed.
 func TestDeadlinesDoNotOutlast(t *testing.T) {
@@ -244,9 +291,7 @@ func TestDeadlinesDoNotOutlast(t *testing.T) {
 	conn.SetDeadline(time.Now().Add(5 * time.Second))
 	for range 3 {
 		fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n", len(chatRequest))
-		if resp, err := http.ReadResponse(r, nil); err != nil || resp.StatusCode != 100 {
-			t.Fatalf("no 100 Continue: %v", err)
-		}
+		wantContinue(t, r)
 		io.WriteString(conn, chatRequest)
 		resp, err := http.ReadResponse(r, nil)
 		if err != nil || resp.StatusCode != 200 {

@@ -144,7 +144,7 @@ func mayEnd(event []byte) bool {
 // all; what is left is to see the engine's answer to its end, so that the
 // connection can be used again.
 func (s *stream) finish(err error) error {
-	s.open[workers.Decode] = false
+	s.ended[workers.Decode] = true
 	s.usage = transfer.AnswerUsage(s.req.Endpoint(), s.last)
 	if err == nil {
 		s.answer.SetIdle(afterDone)
@@ -152,12 +152,12 @@ func (s *stream) finish(err error) error {
 	}
 	switch {
 	case s.said != nil:
-		s.h.met.StreamEnded(metrics.EngineError)
+		s.h.met.AnswerEnded(metrics.EngineError)
 		return s.said
 	case s.aborted:
-		s.h.met.StreamEnded(metrics.EngineAbort)
+		s.h.met.AnswerEnded(metrics.EngineAbort)
 	default:
-		s.h.met.StreamEnded(metrics.Complete)
+		s.h.met.AnswerEnded(metrics.Complete)
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func (s *stream) finish(err error) error {
 // broken returns the error for a stream that ended without its last event.
 func (s *stream) broken(err error) error {
 	if errors.Is(err, io.EOF) {
-		s.open[workers.Decode] = false
+		s.ended[workers.Decode] = true
 		err = errors.New("stream ended without its last event")
 	}
 	if failed := s.legFailed(workers.Decode, err); s.ctx.Err() != nil {
@@ -173,7 +173,7 @@ func (s *stream) broken(err error) error {
 	}
 	s.call.torn = s.torn
 	if s.gate.shut() { // prefill's goroutine may be about to begin the answer
-		s.h.met.StreamEnded(metrics.Truncated)
+		s.h.met.AnswerEnded(metrics.Truncated)
 	}
 	return &Error{
 		Status: http.StatusBadGateway, Code: "upstream_disconnected", Leg: workers.Decode.String(),
@@ -187,7 +187,7 @@ func (s *stream) stopped(err error) error {
 	if errors.Is(err, errShut) {
 		return context.Canceled
 	}
-	s.h.met.StreamEnded(metrics.ClientGone)
+	s.h.met.AnswerEnded(metrics.ClientGone)
 	return s.clientLeft()
 }
 

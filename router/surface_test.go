@@ -302,17 +302,38 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestLogOfDepartures is about clients that leave: that is nobody's failure.
+// TestLogOfDepartures is about clients that leave before anything was sent to
+// them: that is nobody's failure, and no answer.
 func TestLogOfDepartures(t *testing.T) {
-	f := newFleet(t, "sglang", hang, hang)
-	conn := f.dial(t, "/v1/chat/completions", chatRequest)
-	wait(t, "the legs", func() bool { return len(f.prefill.got())+len(f.decode.got()) == 2 })
-	conn.Close()
+	token := make(chan struct{}, 1)
+	held := then(events(tokenEvent(1)), func(http.ResponseWriter, *http.Request) { token <- struct{}{} }, hang)
+	tests := []struct {
+		name, request string
+		decode        http.HandlerFunc
+	}{
+		{"while the engines are silent", chatRequest, then(func(http.ResponseWriter, *http.Request) { token <- struct{}{} }, hang)},
+		{"while a token waits for prefill's verdict", streamRequest, held},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFleet(t, "sglang", hang, tt.decode)
+			conn := f.dial(t, "/v1/chat/completions", tt.request)
+			wait(t, "prefill's leg", func() bool { return len(f.prefill.got()) == 1 })
+			<-token
+			conn.Close()
 
-	entry := f.lastLog(t, 1)
+			entry := f.lastLog(t, 1)
 
-	if entry.Level.String() != "info" || entry.Message != "client left" || entry.ContextMap()["status"] != int64(499) {
-		t.Errorf("the log says %s %q %v, want info, client left, 499", entry.Level, entry.Message, entry.ContextMap())
+			if entry.Level.String() != "info" || entry.Message != "client left" || entry.ContextMap()["status"] != int64(499) {
+				t.Errorf("the log says %s %q %v, want info, client left, 499", entry.Level, entry.Message, entry.ContextMap())
+			}
+			if n := f.value(t, "pdrouter_client_departures_total", map[string]string{"phase": "before_answer"}); n != 1 {
+				t.Errorf("departures before the answer = %v, want 1", n)
+			}
+			if n := f.value(t, "pdrouter_late_verdicts_total", nil); n != 0 {
+				t.Errorf("late verdicts = %v, want 0", n)
+			}
+		})
 	}
 }
 

@@ -16,7 +16,7 @@ func table() []mutant {
 		},
 		{
 			"a stream that ends without its last event is whole", "router/stream.go",
-			"	if errors.Is(err, io.EOF) {\n		s.open", "	if errors.Is(err, io.EOF) {\n		return nil\n		s.open",
+			"	if errors.Is(err, io.EOF) {\n		s.ended", "	if errors.Is(err, io.EOF) {\n		return nil\n		s.ended",
 			"TestStreamEnds",
 		},
 		{
@@ -40,8 +40,8 @@ func table() []mutant {
 			"TestOneFate",
 		},
 		{
-			"engines are not told that the client left", "router/attempt.go",
-			"	a.tellEngines()\n", "",
+			"engines are not told that the client left", "router/settle.go",
+			"	a.tellEngines()\n	if", "	if",
 			"TestClientLeaves",
 		},
 		{
@@ -51,7 +51,7 @@ func table() []mutant {
 		},
 		{
 			"a half JSON answer is passed on", "router/decode.go",
-			"if _, err := transfer.Whole(a.req.Endpoint(), body); err != nil {", "if _, err := transfer.Whole(a.req.Endpoint(), body); err != nil && false {",
+			"	if err != nil {\n		return \"\", a.nonsense", "	if err != nil && false {\n		return \"\", a.nonsense",
 			"TestOneFate",
 		},
 		{

@@ -1,0 +1,112 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"pdrouter/exchange"
+	"pdrouter/transfer"
+	"pdrouter/workers"
+)
+
+const (
+	// abortTime bounds what is done to tell engines that nobody waits any more.
+	abortTime = 2 * time.Second
+
+	// releaseTime bounds a release leg. Engines let go of blocks by themselves
+	// after 30 s (vLLM's kv_lease_duration), so there is no use in more.
+	releaseTime = 5 * time.Second
+)
+
+// settle tells engines what they would otherwise learn late or not at all. It
+// does not wait for them. The request's bytes are not used any more when the
+// attempt has returned, so everything that is sent is made here.
+func (a *attempt) settle() {
+	a.tellEngines()
+	if a.answer != nil && a.prefillFirst() && !a.reached[workers.Decode] {
+		a.release()
+	}
+}
+
+// tellEngines tells every engine whose leg did not end by itself that nobody
+// waits for it, where the dialect's engines have to be told.
+func (a *attempt) tellEngines() {
+	aborter, ok := a.dialect.(transfer.Aborter)
+	if !ok {
+		return
+	}
+	for role, lease := range [...]*workers.Lease{workers.Prefill: a.pair.Prefill, workers.Decode: a.pair.Decode} {
+		if !a.reached[role] || a.ended[role] {
+			continue
+		}
+		peer, legs, header := lease.Worker.Peer, aborter.Abort(a.req, a.keys), a.h.legHeader(a.call.r, lease.Worker, a.keys.ID)
+		a.background(abortTime, func(ctx context.Context) {
+			for _, leg := range legs {
+				if sendAndForget(ctx, peer, leg, header) != nil {
+					return // it notices the closed connection too, only later
+				}
+			}
+		})
+	}
+}
+
+// release frees the blocks that prefill holds for a decode engine that will
+// not come: a decode leg of one token whose answer nobody reads. What cannot
+// be freed so is left to the engine's own lease, and counted.
+func (a *attempt) release() {
+	releaser, ok := a.dialect.(transfer.Releaser)
+	if !ok {
+		return
+	}
+	leg, err := releaser.Release(a.req, a.keys, a.answer)
+	if err != nil || !leg.HandedOff {
+		return // nothing is held, or nothing that an engine could be told
+	}
+	leg.Body = clone(leg.Body)
+	worker, met := a.pair.Decode.Worker, a.h.met
+	header := a.h.legHeader(a.call.r, worker, a.keys.ID)
+	a.background(releaseTime, func(ctx context.Context) {
+		if sendAndForget(ctx, worker.Peer, leg, header) != nil {
+			met.Orphaned()
+		}
+	})
+}
+
+// background runs f, which outlives the attempt, for at most that long.
+func (a *attempt) background(limit time.Duration, f func(context.Context)) {
+	outlive := context.WithoutCancel(a.ctx)
+	a.h.background.Go(func() error {
+		ctx, cancel := context.WithTimeout(outlive, limit)
+		defer cancel()
+		f(ctx)
+		return nil
+	})
+}
+
+// sendAndForget sends a leg and reads its answer to the end, so that the
+// connection can be used again.
+func sendAndForget(ctx context.Context, to *exchange.Peer, leg transfer.Leg, header []exchange.Field) error {
+	answer, err := to.Do(ctx, &exchange.Request{Path: leg.Path, Header: header, Body: leg.Body})
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	if _, err := io.Copy(io.Discard, answer); err != nil {
+		return err
+	}
+	if answer.Status >= 400 {
+		return errors.New("the engine refused")
+	}
+	return nil
+}
+
+// clone copies the fragments of a leg, which share memory with the request.
+func clone(body [][]byte) [][]byte {
+	var whole []byte
+	for _, b := range body {
+		whole = append(whole, b...)
+	}
+	return [][]byte{whole}
+}
