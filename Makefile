@@ -2,9 +2,9 @@
 SHELL := bash
 GO    ?= go
 TOOL  := $(GO) tool -modfile=tools/go.mod
-FUZZ  ?= 5s
+FUZZ  ?= 20000x
 
-.PHONY: help build demo test race lint fuzz bench mutants check e2e-setup clean
+.PHONY: help build demo test race lint fuzz bench pgo mutants check e2e-setup clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 16
@@ -26,11 +26,16 @@ lint: ## vet, golangci-lint, module hygiene
 	$(TOOL) golangci-lint run ./...
 	$(GO) mod tidy -diff
 
-fuzz: ## each fuzz target for FUZZ (default 5s)
+fuzz: ## each fuzz target, FUZZ inputs or time each (default 20000x)
 	@bash tools/fuzz.sh $(FUZZ)
 
 bench: build ## CPU, memory and latency of the real binary beside two plain proxies
-	$(GO) run ./bench/cmd/overhead $(ARGS)
+	$(GO) run ./bench/overhead $(ARGS)
+
+pgo: ## a new cmd/pdrouter/default.pgo, from BenchmarkOverhead
+	@mkdir -p bin
+	$(GO) test -run '^$$' -bench Overhead -benchtime 3s -cpuprofile $(CURDIR)/bin/new.pgo -o bin/overhead.test ./cmd/pdrouter
+	mv bin/new.pgo cmd/pdrouter/default.pgo
 
 mutants: ## break the product in twenty ways; a named test must notice each
 	@cd tools && $(GO) build -o ../bin/mutants ./mutants && cd .. && bin/mutants $(ARGS)

@@ -116,11 +116,11 @@ func (s stuck) start(ctx context.Context, p *Peer, reached chan<- struct{}) <-ch
 			ended <- err
 			return
 		}
-		defer a.Close()
 		if s.phase == Body {
 			close(reached)
 		}
 		_, err = io.Copy(io.Discard, a)
+		a.Close()
 		ended <- err
 	}()
 	return ended
@@ -149,7 +149,7 @@ func TestContextDeadline(t *testing.T) {
 			reached := make(chan struct{})
 			p := s.serve(t, reached)
 			pattern(large) // made before the clock runs
-			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 			defer cancel()
 			ended := s.start(ctx, p, reached)
 			s.wantEnd(t, p, ended, context.DeadlineExceeded)
@@ -160,7 +160,7 @@ func TestContextDeadline(t *testing.T) {
 // wantEnd checks how, and how soon, an exchange ends.
 func (s stuck) wantEnd(t *testing.T, p *Peer, ended <-chan error, want error) {
 	t.Helper()
-	timer := time.NewTimer(time.Second)
+	timer := time.NewTimer(2 * time.Second)
 	defer timer.Stop()
 	select {
 	case err := <-ended:
@@ -181,6 +181,43 @@ func TestCancelledBeforeItBegins(t *testing.T) {
 	if _, err := p.Do(ctx, post()); !errors.Is(err, context.Canceled) {
 		t.Errorf("Do() = %v, want context.Canceled", err)
 	}
+}
+
+func TestCancelOnAUsedConnectionIsNotStale(t *testing.T) {
+	reached := make(chan struct{})
+	p := dialled(t, serve(t, func(l *line) {
+		l.request()
+		l.say(okAnswer)
+		l.request()
+		close(reached)
+		l.untilClosed()
+	}))
+	exchanged(t, p, post())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	s := stuck{phase: Head}
+	ended := s.start(ctx, p, nil)
+	<-reached
+	cancel()
+	s.wantEnd(t, p, ended, context.Canceled)
+}
+
+// TestEndedContextClosesTheConnection has the context end when the answer is
+// whole but not closed: the context has got hold of the connection by then.
+func TestEndedContextClosesTheConnection(t *testing.T) {
+	p := dialled(t, serve(t, saying(okAnswer)))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	a, err := p.Do(ctx, post())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body, err := readAll(a); body != "ok" || err != nil {
+		t.Errorf("body = %q, %v", body, err)
+	}
+	cancel()
+	a.Close()
+	wantStats(t, p, Stats{})
 }
 
 // TestOldContextLeavesTheConnectionAlone ends contexts at about the time that
@@ -301,7 +338,8 @@ func TestIdleDoesNotRunBetweenReads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		const idle = 30 * time.Millisecond
+		first := a.conn
+		const idle = 50 * time.Millisecond
 		a.SetIdle(idle)
 		buf := make([]byte, 5)
 		pause := time.NewTimer(0)
@@ -317,6 +355,35 @@ func TestIdleDoesNotRunBetweenReads(t *testing.T) {
 		<-pause.C
 		exchanged(t, p, post())
 		wantStats(t, p, Stats{Open: 1, Idle: 1})
+		if p.pool.idle[0] != first {
+			t.Error("the old bound made the connection unfit")
+		}
+	})
+}
+
+func TestFirstByteDoesNotBoundTheBody(t *testing.T) {
+	forEachSocket(t, "a body that comes late", func(t *testing.T, serve server) {
+		const bound = 150 * time.Millisecond
+		next := make(chan struct{})
+		p := serve(t, func(l *line) {
+			l.request()
+			l.say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")
+			<-next
+			l.say("hello")
+			l.untilClosed()
+		})
+		req := post()
+		req.FirstByte = bound
+		a, err := p.Do(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		late := time.AfterFunc(3*bound, func() { close(next) })
+		defer late.Stop()
+		if body, err := io.ReadAll(a); string(body) != "hello" || err != nil {
+			t.Errorf("body = %q, %v", body, err)
+		}
 	})
 }
 

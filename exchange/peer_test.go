@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"strings"
@@ -116,56 +115,4 @@ func TestUnixSocket(t *testing.T) {
 		}
 	}
 	wantStats(t, p, Stats{Open: 1, Idle: 1})
-}
-
-func TestTLS(t *testing.T) {
-	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		t.Run(tls.VersionName(version), func(t *testing.T) {
-			url, trust := serveTLS(t, saying(okAnswer))
-			trust.MaxVersion = version
-			trust.NextProtos = []string{"h2"} // must not be offered
-			p := dialled(t, url, func(c *Config) { c.TLS = trust })
-			for range 3 {
-				if got := exchanged(t, p, post()); got != "ok" {
-					t.Errorf("body = %q", got)
-				}
-			}
-			wantStats(t, p, Stats{Open: 1, Idle: 1})
-		})
-	}
-}
-
-func TestTLSOfAStranger(t *testing.T) {
-	url, _ := serveTLS(t, func(l *line) { l.request() })
-	p := dialled(t, url)
-	_, err := p.Do(t.Context(), post())
-	e := wantError(t, err)
-	var unknown *tls.CertificateVerificationError
-	if e.Phase != Dial || e.Timeout || !errors.As(err, &unknown) {
-		t.Errorf("Do() = %v (%+v), want an unknown certificate", err, e)
-	}
-	wantStats(t, p, Stats{})
-}
-
-func TestTLSBodyToTheEndNeedsAFarewell(t *testing.T) {
-	const answer = "HTTP/1.1 200 OK\r\n\r\nhello"
-	for _, polite := range []bool{true, false} {
-		url, trust := serveTLS(t, func(l *line) {
-			l.request()
-			l.say(answer)
-			if !polite {
-				l.Conn.(*tls.Conn).NetConn().Close()
-			}
-		})
-		p := dialled(t, url, func(c *Config) { c.TLS = trust })
-		a, err := p.Do(t.Context(), post())
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := readAll(a)
-		if body != "hello" || (err == nil) != polite {
-			t.Errorf("body = %q, %v; the engine said farewell: %v", body, err, polite)
-		}
-		a.Close()
-	}
 }

@@ -100,13 +100,15 @@ func testUvicorn(t *testing.T, url string) {
 		body   string
 		err    string
 		kept   bool
+		either bool // kept or not, as it happens
 	}{
 		{path: "/plain", status: 200, body: "got 0", kept: true},
 		{path: "/plain", size: 1 << 10, status: 200, body: "got 1024", kept: true},
 		{path: "/plain", size: 8 << 20, status: 200, body: "got 8388608", kept: true},
 		{path: "/stream", size: 1 << 10, status: 200, body: events + "data: [DONE]\n\n", kept: true},
 		{path: "/closing", size: 1 << 10, status: 200, body: "bye"},
-		{path: "/early", size: large, status: 413, body: "too large"},
+		// uvicorn answers and then reads on, while we close if it is not quick.
+		{path: "/early", size: large, status: 413, body: "too large", either: true},
 		{path: "/early_close", size: large, status: 413, body: "too large"},
 		{path: "/dies", size: 1 << 10, status: 200, body: "data: 0\n\n", err: "unexpected EOF"},
 	}
@@ -129,7 +131,12 @@ func testUvicorn(t *testing.T, url string) {
 			if test.kept {
 				want = Stats{Open: 1, Idle: 1}
 			}
-			wantStats(t, p, want)
+			if !test.either {
+				wantStats(t, p, want)
+			}
+			if got := exchanged(t, p, &Request{Path: "/plain", Body: [][]byte{[]byte("hello")}, FirstByte: patience}); got != "got 5" {
+				t.Errorf("the next answer = %q", got)
+			}
 		})
 	}
 }

@@ -100,16 +100,34 @@ func TestEarlyAnswer(t *testing.T) {
 				}
 				do(l)
 			})
+			begun := time.Now()
 			a, err := p.Do(t.Context(), &Request{Path: "/", Body: [][]byte{pattern(large)}, FirstByte: patience})
 			if err != nil {
 				t.Fatalf("Do() = %v", err)
+			}
+			if took := time.Since(begun); took > patience/2 {
+				t.Errorf("Do() took %v: it went on writing", took)
 			}
 			if body, err := readAll(a); a.Status != 413 || body != "too large" || err != nil {
 				t.Errorf("answer = %d %q, %v", a.Status, body, err)
 			}
 			a.Close()
 			wantStats(t, p, Stats{})
+			wantHelperEnded(t, a)
 		})
+	}
+}
+
+// wantHelperEnded checks that the exchange has left no goroutine behind.
+func wantHelperEnded(t *testing.T, a *Answer) {
+	t.Helper()
+	if a.conn.out.ended == nil {
+		return // there was none: the socket was reset at once
+	}
+	select {
+	case <-a.conn.out.ended:
+	default:
+		t.Error("the helper outlives Close")
 	}
 }
 

@@ -39,6 +39,7 @@ type attempt struct {
 	answered  time.Time     // when it came
 	reached   [2]bool       // by role: the engine may have read the leg
 	ended     [2]bool       // by role: the engine ended it by itself
+	taken     [2]bool       // by role: the engine has begun to answer; decode takes the hand-off over
 
 	streamHeader http.Header    // decode's, for when the stream begins
 	usage        transfer.Usage // decode's, if it tells
@@ -71,7 +72,10 @@ func (h *Handler) attempt(c *call, req *transfer.Request, pair workers.Pair) err
 	a.keys.BootstrapHost, a.keys.BootstrapPort = pair.Prefill.Facts.BootstrapHost, pair.Prefill.Facts.BootstrapPort
 	a.gate.begin, a.gate.send, a.gate.late = a.beginStream, c.w.send, h.met.VerdictLate
 	a.work.Attempted()
-	c.prefill, c.decode, c.room = pair.Prefill.Worker.ID, pair.Decode.Worker.ID, a.keys.Rooms[0]
+	c.prefill, c.decode = pair.Prefill.Worker.ID, pair.Decode.Worker.ID
+	if !a.prefillFirst() {
+		c.room = a.keys.Rooms[0]
+	}
 	c.attempts++
 
 	parent := c.r.Context()
@@ -237,11 +241,14 @@ func (a *attempt) legFailed(role workers.Role, err error) error {
 		Status: http.StatusBadGateway, Code: role.String() + "_request_failed", Leg: role.String(), Err: err,
 		Message: "The " + role.String() + " engine could not be reached or broke off.",
 	}
-	if isExchange {
+	switch {
+	case errors.Is(err, exchange.ErrTooManyConnections):
+		e.Status, e.RetryAfter, e.Blameless = http.StatusServiceUnavailable, "1", true
+		e.Message = "Too many requests are under way on the " + role.String() + " engine."
+	case isExchange && x.Timeout:
+		e.Status, e.Message = http.StatusGatewayTimeout, "The "+role.String()+" engine did not answer in time."
+	case isExchange:
 		e.Blameless = x.Stale
-		if x.Timeout {
-			e.Status, e.Message = http.StatusGatewayTimeout, "The "+role.String()+" engine did not answer in time."
-		}
 	}
 	return e
 }

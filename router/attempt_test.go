@@ -344,3 +344,18 @@ func TestReleaseLeg(t *testing.T) {
 		t.Errorf("orphans = %v, want 0", n)
 	}
 }
+
+// TestRefusedHandOff is about BUG-023: decode refuses what prefill has made
+// ready. The client gets decode's words, and prefill's blocks are released.
+func TestRefusedHandOff(t *testing.T) {
+	const refusal = `{"error":{"message":"max_tokens=5000 is too many","type":"BadRequestError","param":"max_tokens","code":400}}`
+	f := newFleet(t, "vllm-nixl", reply(200, `{"choices":[],`+handOff+`}`), reply(400, refusal))
+
+	got := f.post(t, "/v1/chat/completions", chatRequest)
+
+	if got.status != 400 || got.body != refusal {
+		t.Errorf("answer = %d %s, want 400 %s", got.status, got.body, refusal)
+	}
+	wait(t, "the release leg", func() bool { return len(f.decode.got()) == 2 })
+	wait(t, "the orphan to be counted", func() bool { return f.value(t, "pdrouter_orphaned_handoffs_total", nil) == 1 })
+}

@@ -137,7 +137,10 @@ func (h *Handler) account(c *call, route *metrics.Route) {
 		zap.Duration("duration", now.Sub(c.began)), zap.Int64("bytes", c.w.bytes))
 	if c.prefill != "" {
 		fields = append(fields, zap.String("model", c.model), zap.String("prefill", c.prefill), zap.String("decode", c.decode),
-			zap.Uint64("room", c.room), zap.Duration("ttft", c.ttft))
+			zap.Duration("ttft", c.ttft))
+	}
+	if c.room != 0 {
+		fields = append(fields, zap.Uint64("room", c.room))
 	}
 	switch {
 	case c.fault == nil:

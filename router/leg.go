@@ -28,6 +28,7 @@ func (a *attempt) send(role workers.Role, l *workers.Lease, leg transfer.Leg) (*
 		return nil, a.legFailed(role, err)
 	}
 	if answer.Status == http.StatusOK {
+		a.taken[role] = true
 		a.h.met.Upstream(answer.Status, "")
 		return answer, nil
 	}

@@ -25,7 +25,8 @@ const (
 // attempt has returned, so everything that is sent is made here.
 func (a *attempt) settle() {
 	a.tellEngines()
-	if a.answer != nil && a.prefillFirst() && !a.reached[workers.Decode] {
+	refused := !a.reached[workers.Decode] || a.ended[workers.Decode]
+	if a.answer != nil && a.prefillFirst() && !a.taken[workers.Decode] && refused {
 		a.release()
 	}
 }
@@ -67,17 +68,22 @@ func (a *attempt) release() {
 	leg.Body = clone(leg.Body)
 	worker, met := a.pair.Decode.Worker, a.h.met
 	header := a.h.legHeader(a.call.r, worker, a.keys.ID)
-	a.background(releaseTime, func(ctx context.Context) {
+	begun := a.background(releaseTime, func(ctx context.Context) {
 		if sendAndForget(ctx, worker.Peer, leg, header) != nil {
 			met.Orphaned()
 		}
 	})
+	if !begun {
+		met.Orphaned()
+	}
 }
 
-// background runs f, which outlives the attempt, for at most that long.
-func (a *attempt) background(limit time.Duration, f func(context.Context)) {
+// background runs f, which outlives the attempt, for at most that long. It
+// reports whether there was room for one more: a client that waits to be told
+// of a failure must not wait for engines that hang.
+func (a *attempt) background(limit time.Duration, f func(context.Context)) (begun bool) {
 	outlive := context.WithoutCancel(a.ctx)
-	a.h.background.Go(func() error {
+	return a.h.background.TryGo(func() error {
 		ctx, cancel := context.WithTimeout(outlive, limit)
 		defer cancel()
 		f(ctx)
