@@ -1,6 +1,7 @@
 package router
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -33,7 +34,9 @@ func TestAborted(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newFleet(t, tt.dialect, tt.prefill, tt.decode)
+			over, end := context.WithCancel(context.Background())
+			f := newFleet(t, tt.dialect, tt.prefill, until(over, tt.decode))
+			defer end()
 			for range tt.n / batch {
 				var clients sync.WaitGroup
 				for range batch {
@@ -43,7 +46,7 @@ func TestAborted(t *testing.T) {
 			}
 			wait(t, "all to end", func() bool { return f.logs.Len() == tt.n })
 			f.wantIdle(t)
-			f.decode.CloseClientConnections() // lest release legs be waited for
+			end() // lest release legs be waited for
 			legs := 0.0
 			for _, outcome := range []string{"ok", "failed", "canceled"} {
 				legs += f.legOutcome(t, "prefill", outcome) + f.legOutcome(t, "decode", outcome)
@@ -52,6 +55,16 @@ func TestAborted(t *testing.T) {
 				t.Errorf("legs that ended = %v for %d requests, want two for each that had a lease", legs, tt.n)
 			}
 		})
+	}
+}
+
+// until ends the script when over ends.
+func until(over context.Context, script http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		defer cancel()
+		defer context.AfterFunc(over, cancel)()
+		script(w, r.WithContext(ctx))
 	}
 }
 

@@ -81,7 +81,7 @@ func (h *Handler) complete(endpoint transfer.Endpoint) func(*call) error {
 		if err != nil {
 			return err
 		}
-		c.model = req.Model()
+		c.model = h.modelOf(req)
 		if n := req.Dropped(); n > 0 {
 			h.met.KeysDropped(n)
 		}
@@ -106,7 +106,7 @@ func (h *Handler) complete(endpoint transfer.Endpoint) func(*call) error {
 // returns where the request is counted.
 func (h *Handler) admit(c *call, req *transfer.Request) (*metrics.Work, error) {
 	endpoint := endpointLabel(req.Endpoint())
-	dialects := h.registry.Dialects(c.model)
+	dialects := h.registry.Dialects(req.Model())
 	if len(dialects) == 0 {
 		return h.met.Work("unknown", endpoint, "", req.Stream()), nil // Lease says what is wrong
 	}
@@ -123,10 +123,22 @@ func (h *Handler) admit(c *call, req *transfer.Request) (*metrics.Work, error) {
 	return work, nil
 }
 
+// modelOf returns the model that a request is counted under: the one that it
+// names, else the only one that there is (/generate names none).
+func (h *Handler) modelOf(req *transfer.Request) string {
+	if name := req.Model(); name != "" {
+		return name
+	}
+	if all := h.registry.Models(); len(all) == 1 {
+		return all[0]
+	}
+	return "unknown"
+}
+
 // runAttempts runs the request on one pair, and on another only if the first
 // was lost to a stale connection.
 func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
-	need := workers.Need{Model: c.model, Key: fingerprint(req).Key}
+	need := workers.Need{Model: req.Model(), Key: fingerprint(req).Key}
 	for {
 		pair, err := h.registry.Lease(c.r.Context(), need)
 		if err != nil {
