@@ -102,3 +102,11 @@ func (h *histogram) plus(o *histogram) *histogram {
 	sum.nanos.Store(h.nanos.Load() + o.nanos.Load())
 	return sum
 }
+
+// sinceStart keeps a duration that has no end yet at zero.
+func sinceStart(from, to time.Time) time.Duration {
+	if to.IsZero() || from.IsZero() {
+		return 0
+	}
+	return to.Sub(from)
+}

@@ -140,11 +140,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		stop(errClosing)
 	case <-base.Done():
 	}
-	killed := errors.Is(context.Cause(base), ErrKilled)
-	for i, s := range servers {
-		if killed {
-			listeners[i].reset()
-		}
+	for _, s := range servers {
 		_ = s.Close()
 	}
 	wg.Wait()
@@ -153,10 +149,19 @@ func (e *Engine) Run(ctx context.Context) error {
 		e.holds.close()
 	}
 	e.peers.CloseIdleConnections()
-	if killed {
+	if errors.Is(context.Cause(base), ErrKilled) {
 		return ErrKilled
 	}
 	return nil
+}
+
+// kill stops the engine as a crash does: at once, with all connections reset.
+func (e *Engine) kill() {
+	e.api.kill()
+	if e.side != nil {
+		e.side.kill()
+	}
+	e.stop(ErrKilled)
 }
 
 // sideHandler returns what decode engines speak to.

@@ -13,8 +13,9 @@ var (
 	errClosing = errors.New("engine is stopping")
 )
 
-// A refusal is a 400, which the two engines word differently.
-type refusal struct{ sglang, vllm string }
+// A refusal is a 400, which the two engines word differently. vLLM names the
+// parameter, too.
+type refusal struct{ sglang, vllm, param string }
 
 func (r *refusal) Error() string { return r.vllm }
 
@@ -26,23 +27,33 @@ func badTemperature(t float64) error {
 	return &refusal{
 		sglang: "temperature must be a non-negative finite number, got " + v + ".",
 		vllm:   "temperature must be non-negative, got " + v + ".",
+		param:  "temperature",
 	}
 }
 
 func tooManyTokens(asked, context int) error {
 	return &refusal{
 		sglang: fmt.Sprintf("max_completion_tokens is too large: %d.This model supports at most %d completion tokens.", asked, context),
-		vllm: fmt.Sprintf("'max_tokens' or 'max_completion_tokens' is too large: %d. This model's maximum context length is %d tokens.",
-			asked, context),
+		vllm:   fmt.Sprintf("max_tokens=%d cannot be greater than max_model_len=%d. Please request fewer output tokens.", asked, context),
+		param:  "max_tokens",
 	}
 }
 
-func promptTooLong(tokens, context int) error {
+func promptTooLong(tokens, context int) *refusal {
 	return &refusal{
 		sglang: fmt.Sprintf("The input (%d tokens) is longer than the model's context length (%d tokens).", tokens, context),
-		vllm: fmt.Sprintf("This model's maximum context length is %d tokens. However, your request has %d input tokens. "+
-			"Please reduce the length of the input messages.", context, tokens),
+		vllm: fmt.Sprintf("This model's maximum context length is %d tokens. However, your prompt contains %d input tokens, "+
+			"which exceeds this limit even without any output tokens. Please reduce the length of the input prompt.", context, tokens),
+		param: "input_tokens",
 	}
+}
+
+// promptTooLarge is for one that the KV cache can never hold.
+func promptTooLarge(tokens, capacity int) error {
+	r := promptTooLong(tokens, capacity)
+	r.sglang = fmt.Sprintf("Input length (%d tokens) exceeds the maximum allowed length (%d tokens). "+
+		"Use a shorter input or enable --allow-auto-truncate.", tokens, capacity)
+	return r
 }
 
 // A failure is why a leg has no answer, or not a whole one.

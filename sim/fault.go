@@ -134,7 +134,7 @@ func (f *faulted) Error() string { return "fault struck" }
 
 // strike does what the fault says instead of an answer. It reports false if
 // the request is to be served nevertheless.
-func (f *Fault) strike(w http.ResponseWriter, r *http.Request) bool {
+func (f *Fault) strike(w http.ResponseWriter, r *http.Request, dialect string) bool {
 	switch f.Kind {
 	case FaultSlow:
 		if !generates(r.URL.Path) {
@@ -165,7 +165,7 @@ func (f *Fault) strike(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte("<html>Bad Gateway</html>"))
 	case FaultErrorFrame:
-		f.errorFrame(w)
+		f.errorFrame(w, dialect)
 	default:
 		return false
 	}
@@ -180,15 +180,16 @@ func (f *Fault) status() int {
 }
 
 // errorFrame answers 200, an error event and [DONE].
-func (f *Fault) errorFrame(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", eventStream)
+func (f *Fault) errorFrame(w http.ResponseWriter, dialect string) {
+	s := &events{w: w}
+	s.begin()
+	_, _ = w.Write([]byte(strings.Repeat(": keep-alive\n\n", f.Comments)))
 	message := f.Body
 	if message == "" {
 		message = "Internal server error"
 	}
-	frame := strings.Repeat(": keep-alive\n\n", f.Comments) + `data: {"error": {"message": ` + string(appendJSON(nil, message)) +
-		`, "type": "InternalServerError", "param": null, "code": ` + strconv.Itoa(f.status()) + "}}\n\ndata: [DONE]\n\n"
-	_, _ = w.Write([]byte(frame))
+	s.errorEvent(dialect, message, f.status())
+	s.done()
 }
 
 // end ends an answer amid its body.

@@ -26,7 +26,7 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := r.URL.Path
 	f := e.faults.match(path, e.cfg.Role)
 	if f != nil {
-		if f.strike(w, r) {
+		if f.strike(w, r, e.cfg.Dialect) {
 			return
 		}
 		w = &damaged{ResponseWriter: w, f: f}
@@ -92,6 +92,16 @@ type call struct {
 	fault  *Fault
 	legs   []*leg
 	id     string // vLLM: of the answer
+}
+
+// sums returns what usage counts, of all legs.
+func (c *call) sums() (prompt, made, cached int) {
+	for _, l := range c.legs {
+		prompt += l.q.promptTokens
+		made += l.count
+		cached += l.cached
+	}
+	return prompt, made, cached
 }
 
 // readBody reads a whole body, in one piece if its length is known.
@@ -211,6 +221,19 @@ func (s *events) send(b []byte) {
 	s.buf = b
 	_, _ = s.w.Write(b)
 	s.flush()
+}
+
+// errorEvent sends an error as an event, with the spaces of Python's json.
+func (s *events) errorEvent(dialect, message string, code int) {
+	b := append(s.frame(), `{"error": {`...)
+	kind := "InternalServerError"
+	if dialect == SGLang {
+		b = append(b, `"object": "error", `...)
+		kind = "INTERNAL_SERVER_ERROR"
+	}
+	b = appendJSON(append(b, `"message": `...), message)
+	b = append(b, `, "type": "`+kind+`", "param": null, "code": `...)
+	s.send(append(strconv.AppendInt(b, int64(code), 10), "}}"...))
 }
 
 // done sends the end of a stream.

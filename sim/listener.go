@@ -13,6 +13,7 @@ type listener struct {
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
+	dead  bool // connections end with a reset
 }
 
 // A conn is one connection of a listener.
@@ -43,20 +44,22 @@ func (l *listener) Accept() (net.Conn, error) {
 	return tracked, nil
 }
 
-// reset makes every open connection end with a reset when it is closed.
-func (l *listener) reset() {
+// kill makes every connection end with a reset when it is closed.
+func (l *listener) kill() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for c := range l.conns {
-		_ = c.SetLinger(0)
-	}
+	l.dead = true
 }
 
 // Close implements net.Conn.
 func (c *conn) Close() error {
 	c.l.mu.Lock()
 	delete(c.l.conns, c)
+	dead := c.l.dead
 	c.l.mu.Unlock()
+	if dead {
+		_ = c.SetLinger(0)
+	}
 	return c.TCPConn.Close()
 }
 

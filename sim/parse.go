@@ -15,7 +15,7 @@ import (
 func parse(path string, body []byte) (*request, error) {
 	r := &request{
 		path: path, maxTokens: -1, maxCompletionTokens: -1, n: 1,
-		promptLogprobs: -1, logprobStart: -1,
+		promptLogprobs: -1, logprobStart: -1, temperature: 1,
 	}
 	p := parser{r: r}
 	if err := eachKey(body, func(key string, dec *json.Decoder) error { return p.key(key, dec) }); err != nil {

@@ -232,3 +232,64 @@ func TestPlainVLLMAsCaptured(t *testing.T) {
 	})
 	sameShape(t, got.must(t).body, stream+"\n\n")
 }
+
+// What no capture shows, as the real engines' source has it (SGLang 0.5.23,
+// vLLM 0.32.0): streams of completions and of tool calls, usage with cached
+// tokens.
+func TestAnswersAsInTheSource(t *testing.T) {
+	tools := body{
+		"messages": []any{body{"role": "user", "content": "hello"}}, "tool_choice": "required", "max_tokens": 40,
+		"tools": []any{body{"type": "function", "function": body{"name": "f", "parameters": body{"properties": body{"x": body{}}}}}},
+	}
+	usage := body{"stream": true, "stream_options": body{"include_usage": true}}
+	completion := body{"prompt": "abc", "max_tokens": 3, "stream": true}
+	tests := []struct {
+		name, dialect, path string
+		b                   body
+		parts               []string
+	}{
+		{"SGLang completion", SGLang, pathCompletions, completion.with(usage), []string{
+			`"logprobs":null,"finish_reason":null,"matched_stop":null}],"usage":null}`,
+			`"logprobs":null,"finish_reason":"length","matched_stop":null}],"usage":null}`,
+			`"choices":[],"usage":{"prompt_tokens":1,"total_tokens":4,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":0},"reasoning_tokens":0}}`,
+		}},
+		{"SGLang completion that stops", SGLang, pathCompletions, completion.with(body{"max_tokens": 40}), []string{
+			`"text":"","logprobs":null,"finish_reason":"stop","matched_stop":2}],"usage":null}` + "\n\ndata: [DONE]",
+		}},
+		{"SGLang tools", SGLang, pathChat, tools.with(usage), []string{
+			`"delta":{"role":null,"content":null,"reasoning_content":null,"tool_calls":[{"id":"call_`,
+			`"tool_calls":[{"id":null,"index":0,"type":"function","function":{"name":null,"arguments":"{\"x\": \"`,
+			`"delta":{"reasoning_content":null},"logprobs":null,"finish_reason":"tool_calls","matched_stop":2}]}`,
+		}},
+		{"vLLM completion", VLLMNixl, pathCompletions, completion, []string{
+			`"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null}]}`,
+			`"finish_reason":"length","stop_reason":null,"prompt_token_ids":null,"token_ids":null}],"system_fingerprint":"vllm-`,
+		}},
+		{"vLLM completion with usage", VLLMNixl, pathCompletions, completion.with(usage), []string{
+			`"finish_reason":"length","stop_reason":null,"prompt_token_ids":null,"token_ids":null}]}`,
+			`"choices":[],"usage":{"prompt_tokens":1,"total_tokens":4,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":1}},"system_fingerprint":"vllm-`,
+		}},
+		{"vLLM chat", VLLMNixl, pathCompletions, completion.with(body{"stream": false}), []string{
+			`"prompt_tokens_details":{"cached_tokens":1,"created_cache_tokens":null,"multimodal_tokens":null},"completion_tokens_details":null}`,
+		}},
+		{"vLLM tools", VLLMNixl, pathChat, tools.with(body{"stream": true}), []string{
+			`"finish_reason":"tool_calls","stop_reason":null,"token_ids":null}],"system_fingerprint":"vllm-`,
+		}},
+	}
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := newPair(t, tt.dialect, nil)
+			var got answer
+			if tt.dialect == SGLang {
+				_, got = p.sglang(tt.path, tt.b, uint64(i))
+			} else {
+				_, got = p.vllm(tt.path, tt.b)
+			}
+			for _, part := range tt.parts {
+				if !strings.Contains(got.must(t).body, part) {
+					t.Errorf("answer lacks %s:\n%s", part, got.body)
+				}
+			}
+		})
+	}
+}

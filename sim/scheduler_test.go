@@ -146,10 +146,18 @@ func TestLatestIsPreempted(t *testing.T) {
 		t.Errorf("grow(second) = %d, want preempted", got)
 	}
 	second.generated.Add(1)
+	third := newSequence(tokens(3, 12), 4, false)
+	if s.try(third) {
+		t.Fatal("third has blocks, though there are none")
+	}
 	s.leave(first)
 	if err := s.resume(ctx, second); err != nil {
 		t.Fatal(err)
 	}
+	if third.state != stateWaiting {
+		t.Error("third was admitted before second, which had been preempted")
+	}
+	s.leave(third)
 	if s.counts.preemptions != 1 {
 		t.Errorf("%d preemptions, want 1", s.counts.preemptions)
 	}
@@ -227,6 +235,44 @@ func liveOut(ctx context.Context, s *scheduler, q *sequence, answer int, hold bo
 		return
 	}
 	s.leave(q)
+}
+
+// Each token of a preempted answer still takes its time, and none comes in a
+// burst afterwards.
+func TestPaceAfterPreemption(t *testing.T) {
+	const per = 10 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{BlockSize: 4, DecodePerToken: per}.withDefaults()
+		e := &Engine{cfg: cfg, sched: newScheduler(8, 10, 0)}
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() {
+				r := &request{path: pathCompletions, maxTokens: 16, ignoreEOS: true, prompts: []prompt{tokens(uint32(i), 8)}}
+				l := e.newLeg(r, 0, false)
+				if err := errors.Join(e.sched.enter(t.Context(), l.q), e.sched.compute(t.Context(), l.q)); err != nil {
+					t.Error(err)
+				}
+				l.answer(l.q.id)
+				last := time.Now()
+				l.emit = func(string) error {
+					if d := time.Since(last); d < per {
+						t.Errorf("leg %d: token %d after %v", i, l.count, d)
+					}
+					last = time.Now()
+					return nil
+				}
+				if err := l.generate(t.Context()); err != nil || l.count != 16 {
+					t.Errorf("leg %d made %d tokens: %v", i, l.count, err)
+				}
+				e.sched.leave(l.q)
+			})
+		}
+		wg.Wait()
+		if e.sched.counts.preemptions == 0 {
+			t.Error("nothing was preempted: the test proves little")
+		}
+		noneLeft(t, e.sched)
+	})
 }
 
 func TestDecodePreempts(t *testing.T) {

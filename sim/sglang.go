@@ -71,8 +71,7 @@ func (c *call) sglangLegs() error {
 		l.fake = c.r.host(i) == fakeBootstrapHost
 		if capacity := c.e.sched.capacity(); len(l.p.tokens) > capacity {
 			c.forgetLegs()
-			return &refusal{sglang: fmt.Sprintf("Request %s exceeds the maximum number of tokens: %d > %d",
-				l.rid, len(l.p.tokens), capacity)}
+			return promptTooLarge(len(l.p.tokens), capacity)
 		}
 		taken, prefix := c.e.live.add(l.rid, c.cancel)
 		if taken {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"time"
 )
 
 // sglangRefuse answers 400.
@@ -110,6 +109,8 @@ func (l *leg) appendSGLangReason(b []byte) []byte {
 	switch {
 	case l.reason == "":
 		return append(b, `null,"matched_stop":null`...)
+	case l.reason == "stop" && l.r.tool != nil && l.r.stream:
+		return appendField(b, `"tool_calls","matched_stop":`, eosToken)
 	case l.reason == "stop" && l.r.tool != nil:
 		return append(b, `"tool_calls","matched_stop":null`...)
 	case l.reason == "stop":
@@ -119,12 +120,7 @@ func (l *leg) appendSGLangReason(b []byte) []byte {
 }
 
 func (c *call) appendSGLangUsage(b []byte) []byte {
-	var prompt, made, cached int
-	for _, l := range c.legs {
-		prompt += l.q.promptTokens
-		made += l.count
-		cached += l.cached
-	}
+	prompt, made, cached := c.sums()
 	b = appendField(b, `{"prompt_tokens":`, prompt)
 	b = appendField(b, `,"total_tokens":`, prompt+made)
 	b = appendField(b, `,"completion_tokens":`, made)
@@ -133,128 +129,10 @@ func (c *call) appendSGLangUsage(b []byte) []byte {
 	return append(b, `,"reasoning_tokens":0,"completion_tokens_details":null}`...)
 }
 
-// appendCached appends what usage says of cached tokens: null for none, too.
+// appendCached appends what usage says of cached tokens.
 func (e *Engine) appendCached(b []byte, cached int) []byte {
-	if e.cfg.NoCacheReport || cached == 0 {
+	if e.cfg.NoCacheReport {
 		return append(b, "null"...)
 	}
 	return append(appendField(b, `{"cached_tokens":`, cached), '}')
-}
-
-// sglangStream runs a request and sends its answer as events.
-func (c *call) sglangStream() {
-	s := &events{w: c.w}
-	if c.r.path == pathGenerate {
-		// Its head does not wait for anything.
-		s.begin()
-		s.flush()
-		c.sglangGenerateStream(s)
-		return
-	}
-	for i, l := range c.legs {
-		l.emit = func(token string) error {
-			c.sglangChunk(s, l, i, token)
-			return nil
-		}
-	}
-	err := c.sglangRunEach()
-	if err != nil && c.stopped(err) {
-		return
-	}
-	if err != nil {
-		b := append(s.frame(), `{"error": {"object": "error", "message": `...)
-		b = appendJSON(b, err.Error())
-		s.send(append(b, `, "type": "INTERNAL_SERVER_ERROR", "param": null, "code": 500}}`...))
-	} else {
-		for i, l := range c.legs {
-			c.sglangLast(s, l, i)
-		}
-	}
-	if c.r.includeUsage {
-		b := c.appendChunkHead(s.frame(), c.legs[0])
-		b = append(b, `"choices":[],"usage":`...)
-		s.send(append(c.appendSGLangUsage(b), '}'))
-	}
-	s.done()
-}
-
-// sglangRunEach runs the legs of a stream, one after the other: nobody streams
-// batches for speed.
-func (c *call) sglangRunEach() error {
-	for _, l := range c.legs {
-		if err := c.sglangRun(l); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *call) appendChunkHead(b []byte, l *leg) []byte {
-	if c.r.path == pathChat {
-		return c.appendHead(b, l.rid, "chat.completion.chunk")
-	}
-	return c.appendHead(b, l.rid, "text_completion")
-}
-
-// sglangChunk sends one token.
-func (c *call) sglangChunk(s *events, l *leg, index int, token string) {
-	if c.r.path == pathCompletions {
-		b := appendField(append(c.appendChunkHead(s.frame(), l), `"choices":[`...), `{"index":`, index)
-		if l.count == 1 && l.r.echo {
-			token = l.p.text + token
-		}
-		b = appendJSON(append(b, `,"text":`...), token)
-		b = l.appendLogprobs(append(b, `,"logprobs":`...), l.count-1, l.count)
-		s.send(append(b, `,"finish_reason":null,"matched_stop":null}]}`...))
-		return
-	}
-	if l.count == 1 {
-		b := appendField(append(c.appendChunkHead(s.frame(), l), `"choices":[`...), `{"index":`, index)
-		s.send(append(b, `,"delta":{"reasoning_content":null,"role":"assistant","content":""},`+
-			`"logprobs":null,"finish_reason":null,"matched_stop":null}]}`...))
-	}
-	if l.r.tool != nil && c.e.cfg.Role == Decode {
-		c.sglangToolChunk(s, l, index, token)
-		return
-	}
-	b := appendField(append(c.appendChunkHead(s.frame(), l), `"choices":[`...), `{"index":`, index)
-	b = append(b, `,"delta":{"reasoning_content":null,"content":`...)
-	b = appendJSON(b, token)
-	b = l.appendLogprobs(append(b, `},"logprobs":`...), l.count-1, l.count)
-	s.send(append(b, `,"finish_reason":null,"matched_stop":null}]}`...))
-}
-
-// sglangToolChunk sends one token of a tool call's arguments, its name first.
-func (c *call) sglangToolChunk(s *events, l *leg, index int, token string) {
-	send := func(id, name, arguments string) {
-		b := appendField(append(c.appendChunkHead(s.frame(), l), `"choices":[`...), `{"index":`, index)
-		b = append(b, `,"delta":{"reasoning_content":null,"tool_calls":[{"id":`+id+`,"index":0,"type":"function","function":{"name":`+
-			name+`,"arguments":`...)
-		b = appendJSON(b, arguments)
-		s.send(append(b, `}}]},"logprobs":null,"finish_reason":null,"matched_stop":null}]}`...))
-	}
-	if l.count == 1 {
-		send(`"call_`+randomHex(12)+`"`, string(appendJSON(nil, l.r.tool.name)), "")
-	}
-	send("null", "null", token)
-}
-
-// sglangLast sends the end of one answer.
-func (c *call) sglangLast(s *events, l *leg, index int) {
-	b := appendField(append(c.appendChunkHead(s.frame(), l), `"choices":[`...), `{"index":`, index)
-	if c.r.path == pathChat {
-		b = append(b, `,"delta":{"reasoning_content":null}`...)
-	} else {
-		b = append(b, `,"text":""`...)
-	}
-	b = append(b, `,"logprobs":null,"finish_reason":`...)
-	s.send(append(l.appendSGLangReason(b), "}]}"...))
-}
-
-// sinceStart keeps a duration that has no end yet at zero.
-func sinceStart(from, to time.Time) time.Duration {
-	if to.IsZero() || from.IsZero() {
-		return 0
-	}
-	return to.Sub(from)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -249,13 +250,20 @@ func TestParametersThatKill(t *testing.T) {
 	_, params := p.vllmPrefill(pathCompletions, body{"prompt": "abc"})
 	params["remote_block_ids"] = nil
 	ctx := context.Background()
-	decode, err := New(Config{Dialect: VLLMNixl, Role: Decode})
+	decode, err := New(Config{Dialect: VLLMNixl, Role: Decode, DecodePerToken: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	died := make(chan error, 1)
 	go func() { died <- decode.Run(ctx) }()
+	victim := later(func() answer {
+		return send(decode, pathCompletions, body{"prompt": "abc", "max_tokens": 1000, "ignore_eos": true})
+	})
+	eventually(t, "another request is served", func() bool { return decode.Stats().Running == 1 })
 	got := send(decode, pathCompletions, body{"prompt": "abc", "kv_transfer_params": params})
+	if a := <-victim; !errors.Is(a.err, syscall.ECONNRESET) {
+		t.Errorf("the other request ends in %d %v, want a reset", a.status, a.err)
+	}
 	if got.status != 500 || !strings.Contains(got.body, "EngineCore encountered an issue") {
 		t.Errorf("answer is %d %s", got.status, got.body)
 	}
@@ -266,6 +274,29 @@ func TestParametersThatKill(t *testing.T) {
 		t.Errorf("a dead engine answers %d", a.status)
 	}
 	saw(t, decode, Killed)
+}
+
+func TestRequestWithoutIDKillsWhenItsClientLeaves(t *testing.T) {
+	p := newPair(t, VLLMNixl, nil)
+	_, params := p.vllmPrefill(pathCompletions, body{"prompt": "abc"})
+	delete(params, "remote_request_id")
+	decode, err := New(Config{Dialect: VLLMNixl, Role: Decode, DisconnectDelay: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	died := make(chan error, 1)
+	go func() { died <- decode.Run(t.Context()) }()
+	ctx, leave := context.WithCancel(t.Context())
+	hanging := later(func() answer {
+		return sendContext(ctx, decode, pathCompletions, body{"prompt": "abc", "kv_transfer_params": params})
+	})
+	eventually(t, "it hangs", func() bool { return len(decode.Violations()) == 1 })
+	leave()
+	<-hanging
+	if err := <-died; !errors.Is(err, ErrKilled) {
+		t.Errorf("Run returns %v, want ErrKilled", err)
+	}
+	saw(t, decode, NoRequestID)
 }
 
 func TestIncompleteParameters(t *testing.T) {
@@ -280,8 +311,8 @@ func TestIncompleteParameters(t *testing.T) {
 	}
 }
 
-func TestPrefillRestart(t *testing.T) {
-	p := newPair(t, VLLMNixl, nil)
+func TestPrefillGoneIsNoticedAtOnceIfKnown(t *testing.T) {
+	p := newPair(t, VLLMNixl, func(c *Config) { c.HandshakeTimeout = 3 * time.Second })
 	b := body{"prompt": "abc"}
 	_, got := p.vllm(pathCompletions, b)
 	got.must(t)
@@ -294,7 +325,7 @@ func TestPrefillRestart(t *testing.T) {
 			t.Errorf("with prefill dead: %d %s", got.status, got.body)
 		}
 	}
-	if d := time.Since(start); d > 500*time.Millisecond {
+	if d := time.Since(start); d > 3*time.Second {
 		t.Errorf("its end took %v to notice, though it was known", d)
 	}
 }

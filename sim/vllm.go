@@ -60,7 +60,7 @@ func (c *call) vllmCheck() error {
 	}
 	for _, p := range c.r.prompts {
 		if capacity := c.e.sched.capacity(); len(p.tokens) > capacity {
-			return promptTooLong(len(p.tokens), capacity)
+			return promptTooLarge(len(p.tokens), capacity)
 		}
 	}
 	return nil
@@ -115,7 +115,9 @@ func (c *call) vllmParams() bool {
 	case p.RemoteRequestID == nil:
 		c.e.violations.add(NoRequestID)
 		<-c.ctx.Done()
-		c.e.stop(ErrKilled)
+		if errors.Is(context.Cause(c.ctx), errGone) {
+			c.e.kill()
+		}
 		panic(http.ErrAbortHandler)
 	case p.RemoteEngineID == nil || p.RemoteHost == nil || p.RemotePort == nil:
 		// vLLM logs a warning and computes the prompt itself.
@@ -125,10 +127,8 @@ func (c *call) vllmParams() bool {
 	return true
 }
 
-// die lets the answer on its way out, and stops the engine.
-func (e *Engine) die() {
-	time.AfterFunc(20*time.Millisecond, func() { e.stop(ErrKilled) })
-}
+// die lets the answer on its way out, and kills the engine.
+func (e *Engine) die() { time.AfterFunc(20*time.Millisecond, e.kill) }
 
 // vllmRun runs one leg to the end of its answer.
 func (c *call) vllmRun(l *leg) error {
@@ -205,7 +205,7 @@ func (c *call) vllmPull(l *leg) (id uint64, err error) {
 		}
 		e.sched.start(l.q)
 		l.cached = l.q.promptTokens
-		return kv.Prompt, nil
+		return l.q.id, nil
 	case errors.Is(err, errLoadFailed) && e.cfg.LoadFailure == "fail":
 		e.counts.failedTransfers.Add(1)
 		e.sched.leave(l.q)

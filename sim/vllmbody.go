@@ -37,6 +37,9 @@ func (c *call) vllmRefuse(err error) {
 	if f, ok := errors.AsType[*failure](err); ok {
 		status, kind, param = f.status, "NotFoundError", "model"
 	}
+	if r, ok := errors.AsType[*refusal](err); ok {
+		param = r.param
+	}
 	c.vllmError(status, kind, param, message)
 }
 
@@ -138,18 +141,18 @@ func (c *call) appendVLLMUsage(b []byte) []byte {
 	var cached int
 	b, cached = c.appendVLLMCounts(b)
 	b = append(b, `,"prompt_tokens_details":`...)
-	b = c.e.appendCached(b, cached)
+	if c.e.cfg.NoCacheReport {
+		b = append(b, "null"...)
+	} else {
+		b = appendField(b, `{"cached_tokens":`, cached)
+		b = append(b, `,"created_cache_tokens":null,"multimodal_tokens":null}`...)
+	}
 	return append(b, `,"completion_tokens_details":null}`...)
 }
 
 // appendVLLMCounts appends the open object of usage.
-func (c *call) appendVLLMCounts(b []byte) (_ []byte, cached int) {
-	var prompt, made int
-	for _, l := range c.legs {
-		prompt += l.q.promptTokens
-		made += l.count
-		cached += l.cached
-	}
+func (c *call) appendVLLMCounts(b []byte) (_ []byte, cachedTokens int) {
+	prompt, made, cached := c.sums()
 	b = appendField(b, `{"prompt_tokens":`, prompt)
 	b = appendField(b, `,"total_tokens":`, prompt+made)
 	return appendField(b, `,"completion_tokens":`, made), cached

@@ -1,5 +1,7 @@
 package sim
 
+import "net/http"
+
 // vllmStream runs a request and sends its answer as events. Its head goes
 // before any work is done.
 func (c *call) vllmStream() {
@@ -16,9 +18,7 @@ func (c *call) vllmStream() {
 			return
 		}
 		if err != nil {
-			b := append(s.frame(), `{"error": {"message": `...)
-			b = appendJSON(b, err.Error())
-			s.send(append(b, `, "type": "InternalServerError", "param": null, "code": 500}}`...))
+			s.errorEvent(VLLMNixl, err.Error(), http.StatusInternalServerError)
 			s.done()
 			return
 		}
@@ -29,8 +29,8 @@ func (c *call) vllmStream() {
 	if c.r.includeUsage {
 		b := append(c.appendVLLMChunkHead(s.frame()), `"choices":[],"usage":`...)
 		b, cached := c.appendVLLMCounts(b)
-		if cached > 0 && !c.e.cfg.NoCacheReport {
-			b = c.e.appendCached(append(b, `,"prompt_tokens_details":`...), cached)
+		if !c.e.cfg.NoCacheReport {
+			b = append(appendField(b, `,"prompt_tokens_details":{"cached_tokens":`, cached), '}')
 		}
 		s.send(append(b, `},`+fingerprint+`}`...))
 	}
@@ -80,7 +80,8 @@ func (c *call) vllmChunk(s *events, l *leg, index int, token string) {
 	}
 	b = l.appendLogprobs(append(b, `},"logprobs":`...), l.count-1, l.count)
 	if last {
-		s.send(append(b, `,"finish_reason":"length","stop_reason":null,"token_ids":null}]}`...))
+		b = append(b, `,"finish_reason":"length","stop_reason":null,"token_ids":null}]`...)
+		s.send(append(c.appendFingerprint(b), '}'))
 		return
 	}
 	s.send(append(b, `,"finish_reason":null,"token_ids":null}]}`...))
@@ -96,12 +97,13 @@ func (c *call) vllmCompletionChunk(s *events, l *leg, index int, token string) {
 		b = l.appendLogprobs(append(b, `,"logprobs":`...), l.count-1, l.count)
 	}
 	b = append(b, `,"finish_reason":`...)
+	const rest = `,"stop_reason":null,"prompt_token_ids":null,"token_ids":null}]`
 	if l.reason == "" {
-		b = append(b, "null"...)
-	} else {
-		b = appendJSON(b, l.reason)
+		s.send(append(b, "null"+rest+"}"...))
+		return
 	}
-	s.send(append(b, `,"stop_reason":null,"prompt_token_ids":null,"token_ids":null}],`+fingerprint+`}`...))
+	b = append(appendJSON(b, l.reason), rest...)
+	s.send(append(c.appendFingerprint(b), '}'))
 }
 
 // vllmLast sends the end of an answer that the model ended, or that was cut
@@ -114,5 +116,15 @@ func (c *call) vllmLast(s *events, l *leg, index int) {
 	b := appendField(append(c.appendVLLMChunkHead(s.frame()), `"choices":[`...), `{"index":`, index)
 	b = append(b, `,"delta":{},"logprobs":null,"finish_reason":`...)
 	b = appendJSON(b, l.vllmReason())
-	s.send(append(b, `,"stop_reason":null,"token_ids":null}]}`...))
+	b = append(b, `,"stop_reason":null,"token_ids":null}]`...)
+	s.send(append(c.appendFingerprint(b), '}'))
+}
+
+// appendFingerprint appends what the last event carries: this one, unless one
+// of usage follows.
+func (c *call) appendFingerprint(b []byte) []byte {
+	if c.r.includeUsage {
+		return b
+	}
+	return append(b, ","+fingerprint...)
 }
