@@ -78,26 +78,22 @@ func (h *Handler) attempt(c *call, req *transfer.Request, pair workers.Pair) err
 	}
 	c.attempts++
 
-	parent := c.r.Context()
-	if !req.Stream() {
-		var stop context.CancelFunc
-		parent, stop = context.WithTimeoutCause(parent, h.cfg.RequestTimeout, errTimeout)
-		defer stop()
-	}
-	a.ctx, a.cancel = context.WithCancelCause(parent)
+	a.ctx, a.cancel = context.WithCancelCause(c.r.Context())
 	defer a.cancel(nil)
 	return a.run()
 }
 
 // run sends the legs in the dialect's order and returns the attempt's outcome.
 func (a *attempt) run() error {
-	if a.req.Stream() {
-		// One bound for all that comes before the first token: an engine that
-		// sends comments, or one half of a hand-off that waits for the other,
-		// gains nothing.
-		patience := time.AfterFunc(a.h.cfg.FirstByte, a.tooSlow)
-		defer patience.Stop()
+	// One bound for all that comes before a stream's first token: an engine that
+	// sends comments, or one half of a hand-off that waits for the other, gains
+	// nothing. A JSON answer is bounded as a whole.
+	limit, late := a.h.cfg.FirstByte, a.tooSlow
+	if !a.req.Stream() {
+		limit, late = a.h.cfg.RequestTimeout, func() { a.cancel(errTimeout) }
 	}
+	patience := time.AfterFunc(limit, late)
+	defer patience.Stop()
 	if a.prefillFirst() {
 		a.inTurn()
 	} else {
@@ -148,6 +144,11 @@ func (a *attempt) prefillFirst() bool { return a.dialect.Traits().Order == trans
 // awaitVerdict waits until prefill has succeeded, at most maxWait longer than
 // decode took, and reports whether it has.
 func (a *attempt) awaitVerdict() bool {
+	select {
+	case <-a.prefilled:
+		return true
+	default:
+	}
 	timer := time.NewTimer(maxWait)
 	defer timer.Stop()
 	select {

@@ -184,3 +184,18 @@ func TestMemoryForBodies(t *testing.T) {
 		t.Errorf("afterwards a client gets %d %s, want 200", got.status, got.body)
 	}
 }
+
+// TestVanishedWhileSending is about a client whose connection is reset in the
+// middle of its body: it has left, and is not told that its body was bad.
+func TestVanishedWhileSending(t *testing.T) {
+	f := newServingFleet(t)
+	conn := f.connect(t)
+	fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 99\r\n\r\n{")
+	wait(t, "the body to be read", func() bool { return f.handler.BufferedBytes() > 0 })
+	conn.(*net.TCPConn).SetLinger(0)
+	conn.Close()
+
+	if entry := f.lastLog(t, 1); entry.Message != "client left" || entry.ContextMap()["status"] != int64(499) {
+		t.Errorf("the log says %q %v, want that the client left", entry.Message, entry.ContextMap())
+	}
+}

@@ -32,14 +32,10 @@ type client struct {
 }
 
 func newClient(w http.ResponseWriter, r *http.Request, stall time.Duration) *client {
-	c := &client{
+	return &client{
 		ResponseWriter: w, control: http.NewResponseController(w), stall: stall,
 		http2: r.ProtoMajor == 2, unread: r.ContentLength != 0,
 	}
-	if !c.http2 {
-		_ = c.control.SetWriteDeadline(time.Time{}) // the connection's last request has left one
-	}
-	return c
 }
 
 // begun reports whether the status line has been sent. After that nothing can

@@ -34,9 +34,9 @@ func TestAborted(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			over, end := context.WithCancel(context.Background())
+			over := make(chan struct{})
 			f := newFleet(t, tt.dialect, tt.prefill, until(over, tt.decode))
-			defer end()
+			defer close(over) // lest release legs be waited for
 			for range tt.n / batch {
 				var clients sync.WaitGroup
 				for range batch {
@@ -46,7 +46,6 @@ func TestAborted(t *testing.T) {
 			}
 			wait(t, "all to end", func() bool { return f.logs.Len() == tt.n })
 			f.wantIdle(t)
-			end() // lest release legs be waited for
 			legs := 0.0
 			for _, outcome := range []string{"ok", "failed", "canceled"} {
 				legs += f.legOutcome(t, "prefill", outcome) + f.legOutcome(t, "decode", outcome)
@@ -58,12 +57,18 @@ func TestAborted(t *testing.T) {
 	}
 }
 
-// until ends the script when over ends.
-func until(over context.Context, script http.HandlerFunc) http.HandlerFunc {
+// until ends the script when over is closed.
+func until(over <-chan struct{}, script http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithCancel(r.Context())
 		defer cancel()
-		defer context.AfterFunc(over, cancel)()
+		go func() {
+			defer cancel()
+			select {
+			case <-over:
+			case <-ctx.Done():
+			}
+		}()
 		script(w, r.WithContext(ctx))
 	}
 }

@@ -45,10 +45,22 @@ type Handler struct {
 
 // New returns a Handler that runs requests on the workers of registry.
 func New(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *Handler {
+	cfg.RequestIDHeaders = canonical(cfg.RequestIDHeaders)
+	cfg.RoutingKeyHeaders = canonical(cfg.RoutingKeyHeaders)
 	h := &Handler{cfg: cfg, registry: registry, met: met, log: log}
 	h.background.SetLimit(backgroundCalls)
 	h.routes = h.newRoutes()
 	return h
+}
+
+// canonical spells names as net/http keeps them, so that looking one up for
+// each request makes no new string.
+func canonical(names []string) []string {
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = http.CanonicalHeaderKey(name)
+	}
+	return out
 }
 
 // ServeHTTP implements http.Handler.

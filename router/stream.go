@@ -38,12 +38,12 @@ type stream struct {
 	filled int
 	from   int // where to go on looking for the end of the first event
 
-	last    []byte // a copy of the last event before the end: usage, if it is told, is there
-	begun   bool   // an event that commits has been passed
-	torn    bool   // the beginning of an event that is too long has been passed
-	done    bool   // the event that ends the stream has been passed
-	aborted bool   // the engine gave up on the request, and said so as if it were an end
-	said    *Error // the engine's own error event, passed as it is
+	recent  [2][]byte // copies of the last two events before the end: what they say of it counts
+	begun   bool      // an event that commits has been passed
+	torn    bool      // the beginning of an event that is too long has been passed
+	done    bool      // the event that ends the stream has been passed
+	aborted bool      // the engine gave up on the request, and said so as if it were an end
+	said    *Error    // the engine's own error event, passed as it is
 }
 
 // relay relays the stream to its end. It returns an *Error for what decode did
@@ -81,7 +81,7 @@ func (s *stream) forward() error {
 			return err
 		}
 		if !s.done {
-			s.last = append(s.last[:0], event...)
+			s.recent[0], s.recent[1] = s.recent[1], append(s.recent[0][:0], event...)
 		}
 		commits = commits || c
 		end += size
@@ -109,10 +109,11 @@ func (s *stream) forward() error {
 	return nil
 }
 
-// judge says whether an event commits, and notes what it means for the end. An
-// error before anything has been passed is the engine's true status.
+// judge says whether an event commits. An error before anything has been passed
+// is the engine's true status. Once the stream has begun, only its end is looked
+// for: what the events before it mean is looked at then, in finish.
 func (s *stream) judge(event []byte) (commits bool, err error) {
-	if s.begun && !mayEnd(event) {
+	if s.begun && !isEnd(event) {
 		return false, nil
 	}
 	what := transfer.Classify(s.req.Endpoint(), event)
@@ -123,21 +124,18 @@ func (s *stream) judge(event []byte) (commits bool, err error) {
 		if !s.begun {
 			return false, s.engineError(workers.Decode, what.Err, "")
 		}
-		s.said = s.engineError(workers.Decode, what.Err, "")
-		s.said.told = true
 	case transfer.Done:
 		s.done = true
-	case transfer.Finish:
-		s.aborted = s.aborted || what.Aborted
-	case transfer.Content:
+	case transfer.Finish, transfer.Content:
 	}
 	return true, nil
 }
 
-// mayEnd reports whether an event might be an error, an abort or the end. It
-// is a look for three words, so that the many others cost no scan.
-func mayEnd(event []byte) bool {
-	return bytes.Contains(event, []byte("[DONE]")) || bytes.Contains(event, []byte(`"error"`)) || bytes.Contains(event, []byte(`"abort"`))
+// isEnd reports whether an event may be the one that ends the stream. It is a
+// look at one byte in nearly all of them.
+func isEnd(event []byte) bool {
+	data, ok := bytes.CutPrefix(event, []byte("data:"))
+	return !ok || len(data) > 1 && (data[0] == '[' || data[1] == '[')
 }
 
 // finish ends a stream whose last event has been passed on: the client has
@@ -145,7 +143,7 @@ func mayEnd(event []byte) bool {
 // connection can be used again.
 func (s *stream) finish(err error) error {
 	s.ended[workers.Decode] = true
-	s.usage = transfer.AnswerUsage(s.req.Endpoint(), s.last)
+	s.lookBack()
 	if err == nil {
 		s.answer.SetIdle(afterDone)
 		_, _ = s.answer.Read(s.buf[:1])
@@ -160,6 +158,23 @@ func (s *stream) finish(err error) error {
 		s.h.met.AnswerEnded(metrics.Complete)
 	}
 	return nil
+}
+
+// lookBack reads the last two events before the end: engines tell usage there,
+// and that they gave up, by an error event or a finish reason, which was passed
+// on like the rest.
+func (s *stream) lookBack() {
+	for _, event := range s.recent {
+		what := transfer.Classify(s.req.Endpoint(), event)
+		s.aborted = s.aborted || what.Aborted
+		if what.Kind == transfer.Failure {
+			s.said = s.engineError(workers.Decode, what.Err, "")
+			s.said.told = true
+		}
+		if u := transfer.AnswerUsage(s.req.Endpoint(), event); u.Completion >= 0 {
+			s.usage = u
+		}
+	}
 }
 
 // broken returns the error for a stream that ended without its last event.

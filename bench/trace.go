@@ -1,0 +1,95 @@
+package bench
+
+import (
+	"bytes"
+	_ "embed" // the slice of a public trace
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// A Request is one line of a trace.
+type Request struct {
+	Timestamp    int64   `json:"timestamp"`     // when it came, in ms since the first
+	InputLength  int     `json:"input_length"`  // of the prompt, in tokens
+	OutputLength int     `json:"output_length"` // of the answer, in tokens
+	HashIDs      []int64 `json:"hash_ids"`      // one for each BlockTokens of the prompt
+}
+
+// At returns when the request is due, from the start of its trace.
+func (r Request) At() time.Duration { return time.Duration(r.Timestamp) * time.Millisecond }
+
+//go:embed data/conversation.jsonl
+var conversation []byte
+
+// Conversation returns the first five minutes of Mooncake's conversation trace.
+func Conversation() ([]Request, error) { return ReadTrace(bytes.NewReader(conversation)) }
+
+// ReadTrace reads a trace. It ends at the first line that is not one of a
+// trace, and names it.
+func ReadTrace(r io.Reader) ([]Request, error) {
+	var reqs []Request
+	dec := json.NewDecoder(r)
+	for {
+		var q Request
+		err := dec.Decode(&q)
+		if errors.Is(err, io.EOF) {
+			return reqs, nil
+		}
+		if err == nil {
+			err = q.check(reqs)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read trace: request %d: %w", len(reqs)+1, err)
+		}
+		reqs = append(reqs, q)
+	}
+}
+
+// check reports what is wrong with a request that comes after earlier.
+func (r Request) check(earlier []Request) error {
+	blocks := (r.InputLength + BlockTokens - 1) / BlockTokens
+	switch {
+	case r.InputLength <= 0:
+		return fmt.Errorf("input_length %d is not above 0", r.InputLength)
+	case r.OutputLength <= 0:
+		return fmt.Errorf("output_length %d is not above 0", r.OutputLength)
+	case len(r.HashIDs) != blocks:
+		return fmt.Errorf("%d hash_ids for an input_length of %d, want %d", len(r.HashIDs), r.InputLength, blocks)
+	case r.Timestamp < 0 || len(earlier) > 0 && r.Timestamp < earlier[len(earlier)-1].Timestamp:
+		return fmt.Errorf("timestamp %d is before that of the request above it", r.Timestamp)
+	}
+	return nil
+}
+
+// Before returns the requests that are due before d.
+func Before(reqs []Request, d time.Duration) []Request {
+	for i, r := range reqs {
+		if r.At() >= d {
+			return reqs[:i]
+		}
+	}
+	return reqs
+}
+
+// Lengths returns how many tokens the prompts of reqs have together, and how
+// many of them an earlier prompt of reqs began with already: what the largest
+// and quickest of prefix caches would find.
+func Lengths(reqs []Request) (total, repeated int) {
+	seen := map[int64]bool{}
+	for _, r := range reqs {
+		total += r.InputLength
+		for i, id := range r.HashIDs {
+			if seen[id] {
+				repeated += r.blockLength(i)
+			}
+			seen[id] = true
+		}
+	}
+	return total, repeated
+}
+
+// blockLength returns how many tokens block i of the prompt has.
+func (r Request) blockLength(i int) int { return min(BlockTokens, r.InputLength-i*BlockTokens) }

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"pdrouter/exchange"
+	"pdrouter/metrics"
+	"pdrouter/router"
+	"pdrouter/workers"
+)
+
+// Config is all that an operator may set.
+type Config struct {
+	// Host and Port are where clients are listened for. Defaults 0.0.0.0 and
+	// 30001. Port 0 is any free one.
+	Host string
+	Port int
+
+	// HealthCheckPort is a further listener on Host that serves nothing but
+	// /liveness, /readiness and /health. Default 0: none.
+	HealthCheckPort int
+
+	// MetricsHost and MetricsPort are where Prometheus is listened for.
+	// Defaults 0.0.0.0 and 29001. Port 0 is any free one.
+	MetricsHost string
+	MetricsPort int
+
+	// TLSCert and TLSKey name the PEM files with which clients are spoken to.
+	// Empty: plain HTTP.
+	TLSCert, TLSKey string
+
+	// CACertPaths name PEM files with authorities which are trusted for
+	// workers, beside those of the system.
+	CACertPaths []string
+
+	// ClientCert and ClientKey name the PEM files that workers are shown.
+	// Empty: none.
+	ClientCert, ClientKey string
+
+	// LogLevel is debug, info, warn or error. Default info.
+	LogLevel string
+
+	// LogJSON makes each log line one JSON object. Default: for people.
+	LogJSON bool
+
+	// ShutdownGrace is how long requests may run on after SIGTERM. Default 180 s.
+	ShutdownGrace time.Duration
+
+	// HeaderRead bounds the time from a connection's, or a further request's,
+	// first byte to the end of the request's head. Default 30 s; 0: no bound.
+	HeaderRead time.Duration
+
+	// IdleConnection is how long a client's connection without a request is
+	// kept. Default 90 s; 0: until the client closes it.
+	IdleConnection time.Duration
+
+	// Policy chooses pairs; PrefillPolicy and DecodePolicy do so for one leg.
+	// Default prefix_hash for Policy, which is what an empty one of the others
+	// means.
+	Policy, PrefillPolicy, DecodePolicy string
+
+	Workers  workers.Config
+	Exchange exchange.Config
+	Router   router.Config
+	Metrics  metrics.Config
+}
+
+// DefaultConfig returns the configuration of a daemon started without flags.
+func DefaultConfig() Config {
+	return Config{
+		Host:           "0.0.0.0",
+		Port:           30001,
+		MetricsHost:    "0.0.0.0",
+		MetricsPort:    29001,
+		LogLevel:       "info",
+		ShutdownGrace:  180 * time.Second,
+		HeaderRead:     30 * time.Second,
+		IdleConnection: 90 * time.Second,
+		Policy:         builtPolicy,
+		Workers:        workers.DefaultConfig(),
+		Exchange:       exchange.DefaultConfig(),
+		Router:         router.DefaultConfig(),
+		Metrics:        metrics.DefaultConfig(),
+	}
+}
+
+// Validate reports every fault of c. It opens the files that c names.
+func (c Config) Validate() error {
+	_, serverFault := c.serverTLS()
+	_, workerFault := c.workerTLS()
+	return errors.Join(
+		c.checkRoles(),
+		c.checkListeners(),
+		c.Workers.Validate(),
+		c.Exchange.Validate(),
+		c.Router.Validate(),
+		c.Metrics.Validate(),
+		serverFault,
+		workerFault,
+	)
+}
+
+// checkRoles reports the roles for which there is no worker.
+func (c Config) checkRoles() error {
+	has := func(role workers.Role) bool {
+		return slices.ContainsFunc(c.Workers.Specs, func(s workers.Spec) bool { return s.Role == role })
+	}
+	switch prefill, decode := has(workers.Prefill), has(workers.Decode); {
+	case !prefill && !decode:
+		return errors.New("no workers: give --prefill URL [PORT] and --decode URL, or --config FILE (pdrouter --help shows examples)")
+	case !prefill:
+		return errors.New("no prefill worker: give --prefill URL [PORT]")
+	case !decode:
+		return errors.New("no decode worker: give --decode URL")
+	}
+	return nil
+}
+
+// A listener is one place where the daemon is listened to.
+type listener struct {
+	hostFlag, host string
+	portFlag       string
+	port           int
+}
+
+// listeners returns every place that c opens, by its flags.
+func (c Config) listeners() []listener {
+	all := []listener{
+		{"host", c.Host, "port", c.Port},
+		{"prometheus-host", c.MetricsHost, "prometheus-port", c.MetricsPort},
+	}
+	if c.HealthCheckPort != 0 {
+		all = append(all, listener{"host", c.Host, "health-check-port", c.HealthCheckPort})
+	}
+	return all
+}
+
+// checkListeners reports addresses that cannot be listened on, alone or together.
+func (c Config) checkListeners() error {
+	var faults []error
+	all := c.listeners()
+	for i, l := range all {
+		if l.port < 0 || l.port > 65535 {
+			faults = append(faults, fmt.Errorf("%s: %d is not between 0 and 65535", l.portFlag, l.port))
+		}
+		if !isHost(l.host) && l.portFlag != "health-check-port" {
+			faults = append(faults, fmt.Errorf("%s: %q is neither an address nor a host name", l.hostFlag, l.host))
+		}
+		for _, other := range all[:i] {
+			if l.clashes(other) {
+				faults = append(faults, fmt.Errorf("%s: %d is taken by %s already", l.portFlag, l.port, other.portFlag))
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// clashes reports whether the kernel would refuse to open both l and other.
+func (l listener) clashes(other listener) bool {
+	wild := func(host string) bool {
+		addr, err := netip.ParseAddr(host)
+		return err == nil && addr.IsUnspecified()
+	}
+	return l.port != 0 && l.port == other.port &&
+		(l.host == other.host || wild(l.host) || wild(other.host))
+}
+
+// isHost reports whether host may stand before a port: an address, or a name.
+func isHost(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return host != "" && !slices.ContainsFunc([]byte(host), func(b byte) bool {
+		letter := 'a' <= b|0x20 && b|0x20 <= 'z' || '0' <= b && b <= '9'
+		return !letter && b != '-' && b != '.' && b != '_'
+	})
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"pdrouter/metrics"
+	"pdrouter/policy"
+	"pdrouter/router"
+	"pdrouter/workers"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+)
+
+// A daemon is every part of the router, built and listening, not yet running.
+type daemon struct {
+	cfg       Config
+	log       *zap.Logger
+	registry  *workers.Registry
+	handler   *router.Handler
+	collected *prometheus.Registry
+
+	data, scrape, probe net.Listener // probe is nil without --health-check-port
+}
+
+// newDaemon builds the parts and opens the listeners, so that what is wrong
+// with either is said before anything runs. Whoever gets a daemon must run it.
+func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error) {
+	tlsForWorkers, err := cfg.workerTLS()
+	if err != nil {
+		return nil, asConfigFault(err)
+	}
+	cfg.Exchange.TLS = tlsForWorkers
+	chooser, ok := policy.Lookup(cfg.Policy)
+	if !ok {
+		return nil, asConfigFault(fmt.Errorf("policy: %q is unknown", cfg.Policy))
+	}
+	d := &daemon{cfg: cfg, log: log, collected: prometheus.NewRegistry()}
+	if d.registry, err = workers.NewRegistry(cfg.Workers, cfg.Exchange, chooser, d.logWorker); err != nil {
+		return nil, asConfigFault(err)
+	}
+	met := metrics.New(d.collected, cfg.Metrics)
+	d.handler = router.New(cfg.Router, d.registry, met, log) //nolint:contextcheck // requests get their contexts from net/http
+	d.collected.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	metrics.WatchState(d.collected, metrics.State{
+		Ages:          d.handler.Ages,
+		Workers:       d.workerStates,
+		BufferedBytes: d.handler.BufferedBytes,
+	})
+	return d, d.listen(ctx)
+}
+
+// listen opens the listeners. If one cannot be opened, none stays open.
+func (d *daemon) listen(ctx context.Context) error {
+	var faults []error
+	open := func(flag, host string, port int) net.Listener {
+		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s %d: %w", flag, port, err))
+			return nil
+		}
+		return ln
+	}
+	d.data = open("port", d.cfg.Host, d.cfg.Port)
+	d.scrape = open("prometheus-port", d.cfg.MetricsHost, d.cfg.MetricsPort)
+	if d.cfg.HealthCheckPort != 0 {
+		d.probe = open("health-check-port", d.cfg.Host, d.cfg.HealthCheckPort)
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	for _, ln := range []net.Listener{d.data, d.scrape, d.probe} {
+		if ln != nil {
+			_ = ln.Close()
+		}
+	}
+	return asConfigFault(errors.Join(faults...))
+}
+
+// run serves until ctx ends or a part fails, and returns when every part has
+// stopped. Requests in flight get the grace period; metrics and probes are
+// served until the last of them has ended.
+func (d *daemon) run(ctx context.Context) error {
+	defer d.registry.Close()
+	side, stopSide := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopSide()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return d.registry.Run(ctx) })
+	g.Go(func() error {
+		defer stopSide()
+		return d.serveClients(ctx)
+	})
+	g.Go(func() error { return d.serveSide(side, d.scrape, metrics.Handler(d.collected)) })
+	if d.probe != nil {
+		g.Go(func() error { return d.serveSide(side, d.probe, d.handler.Probes()) })
+	}
+	d.log.Info("serving", zap.Stringer("addr", d.data.Addr()), zap.Stringer("metrics", d.scrape.Addr()), zap.String("version", build().Version))
+	return g.Wait()
+}
+
+// serveClients serves the data listener until ctx ends, and then drains.
+func (d *daemon) serveClients(ctx context.Context) error {
+	requests, cut := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cut(router.ErrDrained)
+	srv := d.server(d.handler)
+	srv.BaseContext = func(net.Listener) context.Context { return requests }
+	drained := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(drained)
+		d.drain(context.WithoutCancel(ctx), srv, cut)
+	})
+	err := d.serve(srv)
+	if stop() || !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve clients: %w", err) // the listener failed, and nobody asked us to stop
+	}
+	<-drained
+	d.handler.Wait()
+	return nil
+}
+
+// cutTime is how long requests have to end that the grace period has cut.
+const cutTime = 5 * time.Second
+
+// drain closes the listener, gives the requests in flight the grace period,
+// and cuts the rest: a stream is told so in its last event.
+func (d *daemon) drain(ctx context.Context, srv *http.Server, cut context.CancelCauseFunc) {
+	d.log.Info("stopping: no new requests", zap.Int("in_flight", len(d.handler.Ages())), zap.Duration("grace", d.cfg.ShutdownGrace))
+	d.handler.Drain()
+	grace, cancel := context.WithTimeout(ctx, d.cfg.ShutdownGrace)
+	defer cancel()
+	if srv.Shutdown(grace) == nil {
+		d.log.Info("stopped: every request has ended")
+		return
+	}
+	d.log.Warn("stopping: grace period is over, ending what is left", zap.Int("in_flight", len(d.handler.Ages())))
+	cut(router.ErrDrained)
+	last, cancel := context.WithTimeout(ctx, cutTime)
+	defer cancel()
+	if srv.Shutdown(last) != nil {
+		_ = srv.Close()
+	}
+}
+
+// serve serves the data listener, with TLS if it is configured.
+func (d *daemon) serve(srv *http.Server) error {
+	tlsForClients, err := d.cfg.serverTLS()
+	if err != nil {
+		return err
+	}
+	if tlsForClients == nil {
+		return srv.Serve(d.data)
+	}
+	srv.TLSConfig = tlsForClients
+	return srv.ServeTLS(d.data, "", "")
+}
+
+// serveSide serves a listener that has no long requests, until ctx ends.
+func (d *daemon) serveSide(ctx context.Context, ln net.Listener, h http.Handler) error {
+	srv := d.server(h)
+	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+	defer stop()
+	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
+	}
+	return nil
+}
+
+// maxRequestHead bounds the head of a client's request; net/http answers 431.
+const maxRequestHead = 64 << 10
+
+func (d *daemon) server(h http.Handler) *http.Server {
+	complaints, err := zap.NewStdLogAt(d.log.Named("http"), zap.DebugLevel)
+	if err != nil {
+		complaints = nil // only an unknown level does this
+	}
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: d.cfg.HeaderRead,
+		IdleTimeout:       d.cfg.IdleConnection,
+		MaxHeaderBytes:    maxRequestHead,
+		ErrorLog:          complaints,
+	}
+}
+
+// logWorker logs a worker's change of state.
+func (d *daemon) logWorker(e workers.Event) {
+	fields := []zap.Field{zap.String("worker", e.Worker.ID), zap.String("url", e.Worker.URL), zap.Stringer("from", e.From), zap.Stringer("to", e.To)}
+	if e.To == workers.Ready {
+		d.log.Info("worker ready", fields...)
+		return
+	}
+	d.log.Warn("worker not ready", append(fields, zap.String("reason", e.Reason))...)
+}
+
+func (d *daemon) workerStates() []metrics.WorkerState {
+	statuses := d.registry.Statuses()
+	states := make([]metrics.WorkerState, len(statuses))
+	for i, s := range statuses {
+		states[i] = metrics.WorkerState{
+			URL: s.Worker.URL, Role: s.Worker.Role.String(), Models: s.Facts.Models,
+			Ready: s.State == workers.Ready, InFlight: s.InFlight,
+		}
+	}
+	return states
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"pdrouter/workers"
+
+	"github.com/spf13/pflag"
+)
+
+// An intake gathers a Config from a command line and a file. It collects faults
+// instead of stopping at the first, so that one start shows them all.
+type intake struct {
+	cfg      Config
+	settings []setting
+	given    map[string]bool // by flag or by file
+	file     string          // --config
+	faults   []error
+	warnings []warning
+
+	// What is given by other words than the Config's own.
+	backend    string
+	pairs      bool
+	tenantKeys []string
+}
+
+// A warning says of one setting what is not done with it.
+type warning struct {
+	Setting string `json:"setting"`
+	Text    string `json:"warning"`
+}
+
+func newIntake() *intake {
+	in := &intake{cfg: DefaultConfig(), given: map[string]bool{}, pairs: true}
+	in.settings = slices.Concat(in.enforcedSettings(), laterSettings(), unneededSettings())
+	return in
+}
+
+// A bound is a setting as a flag. Its Set never fails: the fault waits for the
+// others in the intake.
+type bound struct {
+	*setting
+	in *intake
+}
+
+// Set takes text for the setting, or notes what is wrong with it.
+func (b *bound) Set(text string) error {
+	if err := b.in.set(b.setting, text); err != nil {
+		b.in.faults = append(b.in.faults, fmt.Errorf("--%w", err))
+	}
+	return nil
+}
+
+// String returns the value, as --help and docs/flags.md show the default.
+func (b *bound) String() string {
+	if b.setting == nil || b.value == nil || b.secret {
+		return ""
+	}
+	return b.value.String()
+}
+
+// Type returns what --help calls the value.
+func (b *bound) Type() string {
+	if b.value == nil {
+		return "value"
+	}
+	return b.value.Type()
+}
+
+// bind makes every setting a flag of flags.
+func (in *intake) bind(flags *pflag.FlagSet) {
+	flags.SortFlags = false
+	for i := range in.settings {
+		s := &in.settings[i]
+		f := flags.VarPF(&bound{s, in}, s.name, "", s.usage)
+		f.Hidden = s.standing != enforced
+		if s.takes == takesNone {
+			f.NoOptDefVal = "true"
+		}
+	}
+	flags.StringVar(&in.file, "config", "", "YAML `file` with settings under the names of the flags; a flag overrides it")
+}
+
+// set gives text to s. Its error begins with the setting's name.
+func (in *intake) set(s *setting, text string) error {
+	in.given[s.name] = true
+	if s.value == nil {
+		return nil
+	}
+	err := s.value.Set(text)
+	switch {
+	case err == nil:
+		return nil
+	case s.secret:
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	return fmt.Errorf("%s: %q: %w", s.name, text, err)
+}
+
+// load returns the configuration that flags and file make, or every fault of it.
+func (in *intake) load() (Config, error) {
+	if in.file != "" {
+		if err := in.readFile(in.file); err != nil {
+			// Without the file the rest would be judged by half of what was said.
+			return Config{}, asConfigFault(errors.Join(append(in.faults, err)...))
+		}
+	}
+	in.translate()
+	in.warn()
+	err := errors.Join(append(in.faults, in.cfg.Validate())...)
+	return in.cfg, asConfigFault(err)
+}
+
+// translate brings smg's words into the Config.
+func (in *intake) translate() {
+	c := &in.cfg
+	if in.backend != "" && !in.given["dialect"] {
+		c.Workers.Dialect = map[string]string{"sglang": "sglang", "vllm": "vllm-nixl"}[in.backend]
+	}
+	if !in.pairs {
+		in.faults = append(in.faults, errors.New("pd-disaggregation: false: there is no other way to route here"))
+	}
+	c.Router.APIKeys = append(c.Router.APIKeys, in.tenantKeys...)
+	slices.SortStableFunc(c.Workers.Specs, func(a, b workers.Spec) int { return cmp.Compare(a.Role, b.Role) })
+	in.usePolicy("policy", &c.Policy)
+	in.usePolicy("prefill-policy", &c.PrefillPolicy)
+	in.usePolicy("decode-policy", &c.DecodePolicy)
+}
+
+// usePolicy puts the policy that is there in place of one that will come.
+func (in *intake) usePolicy(name string, policy *string) {
+	if *policy == "" || *policy == builtPolicy {
+		return
+	}
+	in.warnings = append(in.warnings, warning{name, fmt.Sprintf("%s is not in this release; %s is used", *policy, builtPolicy)})
+	*policy = builtPolicy
+}
+
+// warn notes every given setting that is not acted on.
+func (in *intake) warn() {
+	for _, s := range in.settings {
+		switch {
+		case !in.given[s.name]:
+		case s.name == "tenant-api-key":
+			in.warnings = append(in.warnings, warning{s.name, "its key counts like --api-key; tenants are not told apart"})
+		case s.standing == later:
+			in.warnings = append(in.warnings, warning{s.name, "accepted, not acted on in this release: " + s.reason})
+		case s.standing == unneeded:
+			in.warnings = append(in.warnings, warning{s.name, "accepted, not needed: " + s.reason})
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"cmp"
+	"time"
+)
+
+// A feature is a function of later releases and the settings that it brings.
+// They are typed already, so that a command line which passes now will then.
+type feature struct {
+	reason   string
+	settings []setting
+}
+
+// laterSettings are those which are accepted, and not acted on in this release.
+// Their defaults are smg's.
+func laterSettings() []setting {
+	var all []setting
+	for _, f := range []feature{
+		breakers(), retries(), probes(), readers(), admission(), overload(),
+		cacheAffinity(), otherPolicies(), discovery(), tracing(), keepAlive(),
+	} {
+		for _, s := range f.settings {
+			s.standing, s.reason = later, f.reason
+			s.takes = cmp.Or(s.takes, arityOf(s.value))
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func breakers() feature {
+	return feature{"there are no circuit breakers yet", []setting{
+		{name: "cb-failure-threshold", value: whole(10), usage: "failures in a row that open a breaker"},
+		{name: "cb-success-threshold", value: whole(3), usage: "successes in a row that close it"},
+		{name: "cb-timeout-duration-secs", value: seconds(60), usage: "how long it stays open"},
+		{name: "cb-window-duration-secs", value: seconds(120), usage: "the window in which failures count"},
+		{name: "disable-circuit-breaker", value: off(), usage: "no breakers"},
+	}}
+}
+
+func retries() feature {
+	return feature{"a request is tried once", []setting{
+		{name: "retry-max-retries", value: whole(5), usage: "attempts in all"},
+		{name: "retry-initial-backoff-ms", value: whole(50), usage: "wait before the second attempt"},
+		{name: "retry-max-backoff-ms", value: whole(30000), usage: "longest wait"},
+		{name: "retry-backoff-multiplier", value: number(1.5), usage: "growth of the wait"},
+		{name: "retry-jitter-factor", value: number(0.2), usage: "share of the wait left to chance"},
+		{name: "disable-retries", value: off(), usage: "one attempt"},
+	}}
+}
+
+func probes() feature {
+	return feature{"a worker that was ready once is not watched further", []setting{
+		{name: "health-failure-threshold", value: whole(3), usage: "failed probes that make a worker unready"},
+		{name: "health-success-threshold", value: whole(2), usage: "good probes that make it ready"},
+		{name: "health-check-timeout-secs", value: seconds(5), usage: "bound of one probe"},
+		{name: "health-check-interval-secs", value: seconds(60), usage: "time between probes"},
+		{name: "health-check-endpoint", value: text("/health"), usage: "path of the probe"},
+		{name: "disable-health-check", value: off(), usage: "no probes"},
+		{name: "remove-unhealthy-workers", value: off(), usage: "forget workers that stay unready"},
+		{name: "no-remove-unhealthy-workers", value: off(), usage: "keep them"},
+		{name: "worker-auto-recovery", value: off(), usage: "the same as --remove-unhealthy-workers"},
+		{name: "no-worker-auto-recovery", value: off(), usage: "the same as --no-remove-unhealthy-workers"},
+		{name: "drain-settle-secs", value: seconds(5), usage: "wait before a drained worker is removed"},
+		{name: "worker-startup-timeout-secs", value: seconds(1800), usage: "how long a worker may take to come up; here it is looked at for ever"},
+		{name: "worker-startup-delay", value: seconds(0), usage: "wait before the first look"},
+		{name: "worker-stall-secs", value: seconds(2), usage: "silence after which a failed connection excludes a worker"},
+		{name: "worker-wedge-secs", value: seconds(3), usage: "time without progress after which a worker gets nothing new"},
+		{name: "worker-stale-secs", value: seconds(15), usage: "age of a report after which a worker counts as unreachable"},
+		{name: "worker-warmup-secs", value: seconds(60), usage: "how long a new worker is warmed"},
+		{name: "worker-warmup-share", value: number(0.25), usage: "share of the cache misses that it gets"},
+		{name: "worker-warmup-blocks", value: whole(1024), usage: "blocks after which it is warm"},
+		{name: "worker-warmup-thin-ratio", value: number(0.5), usage: "share of the usual blocks below which a worker is warmed again"},
+		{name: "worker-warmup-divert-every", value: whole(8), usage: "one cache hit in so many is diverted to it"},
+	}}
+}
+
+func readers() feature {
+	return feature{"engines are not polled for their load yet", []setting{
+		{name: "load-monitor-interval", value: seconds(10), usage: "time between two polls"},
+		{name: "disable-load-monitoring", value: off(), usage: "poll only where a policy needs it"},
+		{name: "engine-metrics", value: off(), usage: "export smg_engine_*"},
+	}}
+}
+
+func admission() feature {
+	return feature{"requests are admitted as they come, there is no queue yet", []setting{
+		{name: "max-concurrent-requests", value: whole(-1), usage: "requests at one time"},
+		{name: "rate-limit-tokens-per-second", value: whole(0), usage: "requests per second"},
+		{name: "queue-size", value: whole(100), usage: "requests that may wait"},
+		{name: "queue-timeout-secs", value: seconds(60), usage: "how long they may wait"},
+		{name: "prefill-max-inflight-requests-per-worker", value: whole(-1), usage: "requests on one prefill worker"},
+		{name: "prefill-queue-size", value: whole(100), usage: "requests that may wait for prefill"},
+		{name: "prefill-queue-timeout-secs", value: seconds(60), usage: "how long they may wait"},
+		{name: "pd-admission-wait-secs", value: seconds(30), usage: "wait for a place on decode"},
+	}}
+}
+
+func overload() feature {
+	return feature{"full workers are not left out yet", []setting{
+		{name: "worker-overload-protection", value: off(), usage: "leave full workers out"},
+		{name: "disable-worker-overload-protection", value: off(), usage: "do not"},
+		{name: "worker-overload-token-usage", value: number(0.8), usage: "KV usage from which a worker is full"},
+		{name: "worker-overload-waiting-requests", value: whole(8), usage: "waiting requests from which it is"},
+		{name: "worker-overload-shed", value: off(), usage: "refuse when all are full"},
+	}}
+}
+
+func cacheAffinity() feature {
+	return feature{"the cache_aware policy is not in this release", []setting{
+		{name: "cache-threshold", value: number(0.3), usage: "share of the prompt that must match"},
+		{name: "cache-match-threshold", value: number(0.3), usage: "the same as --cache-threshold"},
+		{name: "balance-abs-threshold", value: whole(64), usage: "absolute gap of load that ends affinity"},
+		{name: "spill-abs-threshold", value: whole(64), usage: "the same as --balance-abs-threshold"},
+		{name: "balance-rel-threshold", value: number(1.5), usage: "relative gap of load that ends affinity"},
+		{name: "spill-rel-threshold", value: number(1.5), usage: "the same as --balance-rel-threshold"},
+		{name: "balance-token-usage-threshold", value: number(1), usage: "spread of KV usage that ends affinity"},
+		{name: "overload-token-usage-threshold", value: number(1), usage: "KV usage that ends affinity"},
+		{name: "cache-ttl-secs", value: seconds(180), usage: "how long a placement is believed"},
+		{name: "overlap-decay", value: number(0), usage: "weight of the backlog against the match"},
+		{name: "selection-temperature", value: number(0), usage: "spread of choices among near equals"},
+	}}
+}
+
+func otherPolicies() feature {
+	return feature{"prefix_hash with its built-in settings is the one policy of this release", []setting{
+		{name: "prefix-token-count", value: whole(256), usage: "tokens that prefix_hash hashes"},
+		{name: "prefix-hash-load-factor", value: number(1.25), usage: "load bound of prefix_hash"},
+		{name: "prefix-hash-balance-abs-threshold", value: whole(10), usage: "least load at which the bound holds"},
+		{name: "least-load-kv-pressure-weight", value: number(0.15), usage: "weight of KV usage in least_load"},
+		{name: "least-load-default-throughput", value: number(2000), usage: "tokens per second where an engine says nothing"},
+		{name: "least-load-mean-prefill-tokens", value: number(1024), usage: "prompt length where it is unknown"},
+		{name: "least-load-max-waiting-requests", value: whole(0), usage: "waiting requests from which least_load skips a worker"},
+		{name: "power-of-two-load-metric", value: choice("expected_wait", "requests", "least_requests"), usage: "what power_of_two compares"},
+		{name: "bucket-adjust-interval-secs", value: seconds(5), usage: "time between adjustments of bucket"},
+		{name: "max-idle-secs", value: seconds(14400), usage: "how long manual remembers a key"},
+		{name: "sticky-key-idle-secs", value: seconds(14400), usage: "the same as --max-idle-secs"},
+		{name: "assignment-mode", value: choice("random", "min_load", "min_group", "delegate"), usage: "where manual puts a new key"},
+		{name: "routing-key-override", value: off(), usage: "a routing key is above any policy"},
+		{name: "sticky-sessions", value: off(), usage: "the same as --routing-key-override"},
+	}}
+}
+
+func discovery() feature {
+	return feature{"workers come from flags and the file only", []setting{
+		{name: "discovery-provider", value: choice("kubernetes", "file"), usage: "who tells the workers"},
+		{name: "discovery-file", value: text(""), usage: "the file that does"},
+		{name: "discovery-check-interval-secs", value: seconds(30), usage: "time between two readings of it"},
+		{name: "service-discovery", value: off(), usage: "the same as --discovery-provider kubernetes"},
+		{name: "service-discovery-port", value: whole(80), usage: "port of the pods"},
+		{name: "service-discovery-namespace", value: text(""), usage: "namespace of the pods"},
+		{name: "selector", value: texts(), usage: "labels of the pods"},
+		{name: "prefill-selector", value: texts(), usage: "labels of the prefill pods"},
+		{name: "decode-selector", value: texts(), usage: "labels of the decode pods"},
+	}}
+}
+
+func tracing() feature {
+	return feature{"no spans are made yet; traceparent is passed on to the engines", []setting{
+		{name: "enable-trace", value: off(), usage: "send traces"},
+		{name: "otlp-traces-endpoint", value: text("localhost:4317"), usage: "where to"},
+	}}
+}
+
+func keepAlive() feature {
+	return feature{"streams carry no keep-alive comments yet", []setting{
+		{name: "sse-keepalive-secs", value: seconds(15), usage: "silence after which a stream carries a comment"},
+	}}
+}
+
+// The values of later settings have a home of their own.
+
+func whole(n int) value      { return newWhole(&n) }
+func number(f float64) value { return newNumber(&f) }
+func text(s string) value    { return newText(&s, "text") }
+func texts() value           { return newTexts(new([]string), "text...") }
+func off() value             { return newSwitch(new(bool)) }
+
+func seconds(n int) value {
+	d := time.Duration(n) * time.Second
+	return newSeconds(&d)
+}
+
+// choice is one of names; the first is the default.
+func choice(names ...string) value { return newChoice(&names[0], append([]string{}, names...)) }

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+)
+
+// update makes the golden tests write what they would compare.
+var update = flag.Bool("update", false, "write golden files")
+
+// leakFree runs the tests, and fails if they leave a goroutine behind.
+type leakFree struct{ *testing.M }
+
+func (m leakFree) Run() int {
+	code := m.M.Run()
+	if err := goleak.Find(); code == 0 && err != nil {
+		fmt.Fprintln(os.Stderr, "goroutines are left:", err)
+		code = 1
+	}
+	return code
+}
+
+func TestMain(m *testing.M) {
+	testscript.Main(leakFree{m}, map[string]func(){"pdrouter": main})
+}
+
+// TestScripts runs the command line as a user would, as a process.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // else -race adds a second to each command
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits": exits,
+		},
+	})
+}
+
+// exits runs a command and wants the exit status given before it:
+//
+//	exits 78 pdrouter check
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS COMMAND...")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	code := 0
+	if exit, ok := err.(interface{ ExitCode() int }); ok {
+		code = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("run %s: %v", args[1], err)
+	}
+	if fmt.Sprint(code) != args[0] {
+		ts.Fatalf("%v exits with %d, want %s", args[1:], code, args[0])
+	}
+}

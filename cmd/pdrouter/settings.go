@@ -1,0 +1,148 @@
+package main
+
+import (
+	"cmp"
+
+	"pdrouter/workers"
+)
+
+// builtPolicy is the one policy of this release.
+const builtPolicy = "prefix_hash"
+
+// The headings of --help, in the order in which it shows them.
+const (
+	groupWorkers   = "Workers"
+	groupListeners = "Listeners"
+	groupRouting   = "Routing"
+	groupTimes     = "Limits of time (seconds; fractions are allowed)"
+	groupSizes     = "Limits of size (bytes)"
+	groupHTTP      = "Requests"
+	groupKeys      = "Keys and certificates"
+	groupSeeing    = "Logs and metrics"
+	groupGeneral   = "General"
+)
+
+// policyNames are smg's policies.
+func policyNames() []string {
+	return []string{
+		"cache_aware", "prefix_hash", "consistent_hashing", "power_of_two", "least_load",
+		"round_robin", "random", "bucket", "manual", "passthrough",
+	}
+}
+
+// enforcedSettings are those which this release acts on.
+func (in *intake) enforcedSettings() []setting {
+	var all []setting
+	for _, g := range []struct {
+		name     string
+		settings []setting
+	}{
+		{groupWorkers, in.workerSettings()},
+		{groupListeners, in.listenerSettings()},
+		{groupRouting, in.routingSettings()},
+		{groupTimes, in.timeSettings()},
+		{groupSizes, in.sizeSettings()},
+		{groupHTTP, in.httpSettings()},
+		{groupKeys, in.keySettings()},
+		{groupSeeing, in.seeingSettings()},
+	} {
+		for _, s := range g.settings {
+			s.group = g.name
+			s.takes = cmp.Or(s.takes, arityOf(s.value))
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+func (in *intake) workerSettings() []setting {
+	w := &in.cfg.Workers
+	return []setting{
+		{name: "prefill", value: &workerList{&w.Specs, workers.Prefill}, usage: "a prefill worker and the port of its bootstrap server, which is asked for if not given; repeat for each (also URL,PORT)"},
+		{name: "decode", value: &workerList{&w.Specs, workers.Decode}, usage: "a decode worker; repeat for each"},
+		{name: "pd-disaggregation", value: newSwitch(&in.pairs), hint: true, usage: "route to pairs of prefill and decode workers; there is no other way here, so it may be left out"},
+		{name: "dialect", value: newChoice(&w.Dialect, []string{"auto", "sglang", "vllm-nixl"}), choices: []string{"auto", "sglang", "vllm-nixl"}, usage: "how prefill hands over to decode: sglang, vllm-nixl, or auto, which asks each engine"},
+		{name: "backend", value: newChoice(&in.backend, []string{"sglang", "vllm"}), choices: []string{"sglang", "vllm"}, hint: true, usage: "smg's word for --dialect: sglang, or vllm for vllm-nixl"},
+		{name: "runtime", value: newChoice(&in.backend, []string{"sglang", "vllm"}), choices: []string{"sglang", "vllm"}, hint: true, usage: "the same as --backend"},
+		{name: "worker-startup-check-interval", value: newSeconds(&w.ProbeInterval), usage: "seconds from one look at a worker that is not ready to the next"},
+	}
+}
+
+func (in *intake) listenerSettings() []setting {
+	c := &in.cfg
+	return []setting{
+		{name: "host", value: newText(&c.Host, "address"), usage: "where clients are listened for"},
+		{name: "port", value: newWhole(&c.Port), usage: "port for clients; 0: any free one"},
+		{name: "health-check-port", value: newWhole(&c.HealthCheckPort), usage: "a further port that serves only /liveness, /readiness and /health; 0: none"},
+		{name: "prometheus-host", value: newText(&c.MetricsHost, "address"), usage: "where Prometheus is listened for"},
+		{name: "prometheus-port", value: newWhole(&c.MetricsPort), usage: "port for /metrics; 0: any free one"},
+	}
+}
+
+func (in *intake) routingSettings() []setting {
+	c := &in.cfg
+	names := policyNames()
+	return []setting{
+		{name: "policy", value: newChoice(&c.Policy, names), choices: names, usage: "how a pair is chosen; prefix_hash is the one of this release, smg's others are taken with a warning"},
+		{name: "prefill-policy", value: newChoice(&c.PrefillPolicy, names), choices: names, usage: "the policy of the prefill leg, where it is another"},
+		{name: "decode-policy", value: newChoice(&c.DecodePolicy, names), choices: names, usage: "the policy of the decode leg, where it is another"},
+	}
+}
+
+func (in *intake) timeSettings() []setting {
+	c := &in.cfg
+	return []setting{
+		{name: "connect-timeout-secs", value: newSeconds(&c.Exchange.ConnectTimeout), usage: "time to connect to a worker, TLS handshake included"},
+		{name: "first-byte-timeout-secs", value: newSeconds(&c.Router.FirstByte), usage: "time until a worker's answer begins; long prompts take minutes to prefill"},
+		{name: "stream-idle-timeout-secs", value: newSeconds(&c.Router.StreamIdle), usage: "how long a stream may be silent once it has begun"},
+		{name: "request-timeout-secs", value: newSeconds(&c.Router.RequestTimeout), usage: "time for a JSON answer as a whole; streams have no such limit"},
+		{name: "client-stall-secs", value: newSeconds(&c.Router.ClientStall), usage: "how long a client may take nothing of its answer before it counts as gone"},
+		{name: "stream-body-stall-timeout-secs", value: newSeconds(&c.Router.BodyStall), usage: "how long a request body may make no progress"},
+		{name: "header-read-timeout-secs", value: newSeconds(&c.HeaderRead), usage: "time for a client to send a request's head; 0: no limit"},
+		{name: "idle-connection-timeout-secs", value: newSeconds(&c.IdleConnection), usage: "how long a client's unused connection is kept; 0: for ever"},
+		{name: "upstream-pool-idle-timeout-secs", value: newSeconds(&c.Exchange.IdleTimeout), usage: "how long an unused connection to a worker is kept; stay below the engine's keep-alive of 5"},
+		{name: "shutdown-grace-period-secs", value: newSeconds(&c.ShutdownGrace), usage: "how long requests may run on after SIGTERM"},
+	}
+}
+
+func (in *intake) sizeSettings() []setting {
+	r := &in.cfg.Router
+	return []setting{
+		{name: "max-payload-size", value: newWhole(&r.MaxBodyBytes), usage: "largest request body, before and after decompression; a larger one gets 413"},
+		{name: "max-buffered-bytes", value: newWhole(&r.MaxBufferedBytes), usage: "request bodies held at one time; a request beyond them gets 503"},
+		{name: "max-answer-size", value: newWhole(&r.MaxAnswerBytes), usage: "how much of a JSON answer is held until it is known to be whole"},
+	}
+}
+
+func (in *intake) httpSettings() []setting {
+	r := &in.cfg.Router
+	return []setting{
+		{name: "request-id-headers", value: newTexts(&r.RequestIDHeaders, "header..."), usage: "headers in which a client may name its request, in order of precedence"},
+		{name: "routing-key-headers", value: newTexts(&r.RoutingKeyHeaders, "header..."), usage: "headers that go up to the engines as they are"},
+		{name: "cors-allowed-origins", value: newTexts(&r.CORSOrigins, "origin..."), usage: "origins that browsers may call from"},
+	}
+}
+
+func (in *intake) keySettings() []setting {
+	c := &in.cfg
+	return []setting{
+		{name: "api-key", value: newSecrets(&c.Router.APIKeys), takes: takesOne, secret: true, usage: "bearer key of which a client must send one; repeat for several; none: anybody may ask"},
+		{name: "tenant-api-key", value: newTenantKeys(&in.tenantKeys), takes: takesOne, secret: true, hint: true, usage: "smg's TENANT:KEY; the key counts like --api-key, tenants are not told apart"},
+		{name: "worker-api-key", value: newSecret(&c.Workers.APIKey), secret: true, usage: "bearer key sent to the workers; one of its own may be given to each in the file"},
+		{name: "tls-cert-path", value: newText(&c.TLSCert, "file"), usage: "certificate (PEM) for clients; none: plain HTTP"},
+		{name: "tls-key-path", value: newText(&c.TLSKey, "file"), usage: "its key"},
+		{name: "ca-cert-paths", value: newTexts(&c.CACertPaths, "file..."), usage: "authorities (PEM) trusted for workers, beside those of the system"},
+		{name: "client-cert-path", value: newText(&c.ClientCert, "file"), usage: "certificate (PEM) that workers are shown"},
+		{name: "client-key-path", value: newText(&c.ClientKey, "file"), usage: "its key"},
+	}
+}
+
+func (in *intake) seeingSettings() []setting {
+	c := &in.cfg
+	levels := []string{"debug", "info", "warn", "error"}
+	return []setting{
+		{name: "log-level", value: newChoice(&c.LogLevel, levels), choices: levels, usage: "debug, info, warn or error"},
+		{name: "log-json", value: newSwitch(&c.LogJSON), usage: "one JSON object per line"},
+		{name: "prometheus-duration-buckets", value: newNumbers(&c.Metrics.DurationBuckets), usage: "bounds of the histograms of durations, in seconds, ascending"},
+	}
+}
