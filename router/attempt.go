@@ -3,7 +3,9 @@ package router
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -43,6 +45,9 @@ type attempt struct {
 
 	streamHeader http.Header    // decode's, for when the stream begins
 	usage        transfer.Usage // decode's, if it tells
+	how          metrics.AnswerEnd
+	late         bool    // a JSON answer was let go without prefill's verdict
+	done         [2]bool // by role: its lease has ended
 	firstToken   time.Time
 }
 
@@ -80,6 +85,7 @@ func (h *Handler) attempt(c *call, req *transfer.Request, pair workers.Pair) err
 
 	a.ctx, a.cancel = context.WithCancelCause(c.r.Context())
 	defer a.cancel(nil)
+	defer a.endRest()
 	return a.run()
 }
 
@@ -104,7 +110,23 @@ func (a *attempt) run() error {
 	if err == nil {
 		a.countTokens()
 	}
+	a.countEnd(err)
 	return err
+}
+
+// countEnd counts how the answer ended, if it had begun.
+func (a *attempt) countEnd(err error) {
+	switch {
+	case !a.call.w.begun():
+	case errors.Is(err, errClientGone):
+		a.h.met.AnswerEnded(metrics.ClientGone)
+	case a.how != "":
+		a.h.met.AnswerEnded(a.how)
+	case err != nil:
+		a.h.met.AnswerEnded(metrics.Truncated)
+	default:
+		a.h.met.AnswerEnded(metrics.Complete)
+	}
 }
 
 // countTokens counts what the engines say the request had. Prefill's figure of
@@ -130,13 +152,34 @@ func (a *attempt) inTurn() {
 // together sends both legs at once.
 func (a *attempt) together() {
 	var g errgroup.Group
-	g.Go(func() error { a.prefill(); return nil })
+	g.Go(func() error {
+		defer a.survive()
+		a.prefill()
+		return nil
+	})
 	a.decode(nil)
-	if !a.awaitVerdict() {
+	if a.late || !a.awaitVerdict() {
 		a.gate.overdue()
 		a.cancel(context.Canceled) // the answer is there; what prefill still does is of no use
 	}
 	_ = g.Wait() // it returns no error: failures are a.first
+}
+
+// survive makes a panic in a goroutine of ours a failure like any other: one
+// request must not end the process.
+func (a *attempt) survive() {
+	if p := recover(); p != nil {
+		a.fail(errorFor(fmt.Errorf("panic: %v\n%s", p, debug.Stack())))
+	}
+}
+
+// endRest ends the leases that a panic left open (I1).
+func (a *attempt) endRest() {
+	for role, l := range [...]*workers.Lease{workers.Prefill: a.pair.Prefill, workers.Decode: a.pair.Decode} {
+		if !a.done[role] {
+			a.end(l, workers.Role(role), context.Canceled)
+		}
+	}
 }
 
 func (a *attempt) prefillFirst() bool { return a.dialect.Traits().Order == transfer.PrefillFirst }
@@ -225,6 +268,7 @@ func (a *attempt) end(l *workers.Lease, role workers.Role, err error) {
 	case !isError:
 		outcome, label = context.Canceled, metrics.LegCanceled
 	}
+	a.done[role] = true
 	l.Done(outcome)
 	a.h.met.LegEnded(role.String(), l.Worker.URL, label)
 }

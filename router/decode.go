@@ -65,10 +65,9 @@ func (a *attempt) relayJSON(answer *exchange.Answer, merged bool) error {
 		return a.legFailed(workers.Decode, err)
 	}
 	a.ended[workers.Decode] = whole
-	end := metrics.Complete
 	switch {
 	case whole:
-		if end, err = a.judgeJSON(body); err != nil {
+		if err := a.judgeJSON(body); err != nil {
 			return err
 		}
 	case merged:
@@ -99,23 +98,22 @@ func (a *attempt) relayJSON(answer *exchange.Answer, merged bool) error {
 	if !whole {
 		return a.copyRest(answer)
 	}
-	a.h.met.AnswerEnded(end)
 	return nil
 }
 
-// judgeJSON says how an answer ended that is whole, or what is wrong with it.
-func (a *attempt) judgeJSON(body []byte) (metrics.AnswerEnd, error) {
+// judgeJSON says what is wrong with an answer that is whole, if anything.
+func (a *attempt) judgeJSON(body []byte) error {
 	what, err := transfer.Whole(a.req.Endpoint(), body)
 	if said, ok := errors.AsType[*transfer.EngineError](err); ok {
-		return "", a.engineError(workers.Decode, said, "")
+		return a.engineError(workers.Decode, said, "")
 	}
 	if err != nil {
-		return "", a.nonsense(workers.Decode, err)
+		return a.nonsense(workers.Decode, err)
 	}
 	if what.Aborted {
-		return metrics.EngineAbort, nil // relayed as it is (BUG-034)
+		a.how = metrics.EngineAbort // relayed as it is (BUG-034)
 	}
-	return metrics.Complete, nil
+	return nil
 }
 
 // copyRest relays what is left of an answer that was too long to be held.
@@ -130,11 +128,9 @@ func (a *attempt) copyRest(answer *exchange.Answer) error {
 		}
 		if errors.Is(err, io.EOF) {
 			a.ended[workers.Decode] = true
-			a.h.met.AnswerEnded(metrics.Complete)
 			return nil
 		}
 		if err != nil {
-			a.h.met.AnswerEnded(metrics.Truncated)
 			return a.legFailed(workers.Decode, err)
 		}
 	}
@@ -154,6 +150,7 @@ func (a *attempt) verdict(needed bool) error {
 			return err
 		}
 		a.h.met.VerdictLate()
+		a.late = true
 	}
 	return nil
 }

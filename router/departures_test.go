@@ -36,7 +36,8 @@ func TestAborted(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			over := make(chan struct{})
 			f := newFleet(t, tt.dialect, tt.prefill, until(over, tt.decode))
-			defer close(over) // lest release legs be waited for
+			end := sync.OnceFunc(func() { close(over) })
+			defer end()
 			for range tt.n / batch {
 				var clients sync.WaitGroup
 				for range batch {
@@ -45,6 +46,8 @@ func TestAborted(t *testing.T) {
 				clients.Wait()
 			}
 			wait(t, "all to end", func() bool { return f.logs.Len() == tt.n })
+			end() // release legs hold bodies until they are answered
+			wait(t, "release legs to end", func() bool { return f.handler.BufferedBytes() == 0 })
 			f.wantIdle(t)
 			legs := 0.0
 			for _, outcome := range []string{"ok", "failed", "canceled"} {

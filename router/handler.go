@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +42,9 @@ type Handler struct {
 	buffered   atomic.Int64 // request bodies held, in bytes
 	draining   atomic.Bool
 	background errgroup.Group
+
+	mu     sync.RWMutex // guards the following
+	closed bool         // Wait has been called
 }
 
 // New returns a Handler that runs requests on the workers of registry.
@@ -70,9 +74,23 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.S
 func (h *Handler) Drain() { h.draining.Store(true) }
 
 // Wait returns when the calls to engines that outlive their request have ended.
-// It is called when no request is served any more.
+// None begins any more from when it is called.
 func (h *Handler) Wait() {
+	h.mu.Lock()
+	h.closed = true
+	h.mu.Unlock()
 	_ = h.background.Wait() // none returns an error
+}
+
+// tryBackground runs f in the background if there is room for one more, and
+// reports whether there is.
+func (h *Handler) tryBackground(f func()) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return !h.closed && h.background.TryGo(func() error {
+		f()
+		return nil
+	})
 }
 
 // Ages returns for how long each request has been in flight.

@@ -21,8 +21,7 @@ const (
 )
 
 // settle tells engines what they would otherwise learn late or not at all. It
-// does not wait for them. The request's bytes are not used any more when the
-// attempt has returned, so everything that is sent is made here.
+// does not wait for them.
 func (a *attempt) settle() {
 	a.tellEngines()
 	refused := !a.reached[workers.Decode] || a.ended[workers.Decode]
@@ -65,15 +64,21 @@ func (a *attempt) release() {
 	if err != nil || !leg.HandedOff {
 		return // nothing is held, or nothing that an engine could be told
 	}
-	leg.Body = clone(leg.Body)
+	held := &holding{h: a.h} // the body outlives its request, and goes on counting
+	if !held.add(leg.Length) {
+		a.h.met.Orphaned()
+		return
+	}
 	worker, met := a.pair.Decode.Worker, a.h.met
 	header := a.h.legHeader(a.call.r, worker, a.keys.ID)
 	begun := a.background(releaseTime, func(ctx context.Context) {
+		defer held.release()
 		if sendAndForget(ctx, worker.Peer, leg, header) != nil {
 			met.Orphaned()
 		}
 	})
 	if !begun {
+		held.release()
 		met.Orphaned()
 	}
 }
@@ -83,11 +88,10 @@ func (a *attempt) release() {
 // of a failure must not wait for engines that hang.
 func (a *attempt) background(limit time.Duration, f func(context.Context)) (begun bool) {
 	outlive := context.WithoutCancel(a.ctx)
-	return a.h.background.TryGo(func() error {
+	return a.h.tryBackground(func() {
 		ctx, cancel := context.WithTimeout(outlive, limit)
 		defer cancel()
 		f(ctx)
-		return nil
 	})
 }
 
@@ -106,13 +110,4 @@ func sendAndForget(ctx context.Context, to *exchange.Peer, leg transfer.Leg, hea
 		return errors.New("the engine refused")
 	}
 	return nil
-}
-
-// clone copies the fragments of a leg, which share memory with the request.
-func clone(body [][]byte) [][]byte {
-	var whole []byte
-	for _, b := range body {
-		whole = append(whole, b...)
-	}
-	return [][]byte{whole}
 }

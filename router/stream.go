@@ -148,14 +148,12 @@ func (s *stream) finish(err error) error {
 		s.answer.SetIdle(afterDone)
 		_, _ = s.answer.Read(s.buf[:1])
 	}
-	switch {
-	case s.said != nil:
-		s.h.met.AnswerEnded(metrics.EngineError)
+	if s.said != nil {
+		s.how = metrics.EngineError
 		return s.said
-	case s.aborted:
-		s.h.met.AnswerEnded(metrics.EngineAbort)
-	default:
-		s.h.met.AnswerEnded(metrics.Complete)
+	}
+	if s.aborted {
+		s.how = metrics.EngineAbort
 	}
 	return nil
 }
@@ -187,9 +185,7 @@ func (s *stream) broken(err error) error {
 		return failed
 	}
 	s.call.torn = s.torn
-	if s.gate.shut() { // prefill's goroutine may be about to begin the answer
-		s.h.met.AnswerEnded(metrics.Truncated)
-	}
+	s.gate.shut() // prefill's goroutine may be about to begin the answer
 	return &Error{
 		Status: http.StatusBadGateway, Code: "upstream_disconnected", Leg: workers.Decode.String(),
 		Message: "The decode engine broke off.", Err: fmt.Errorf("after %d bytes: %w", s.call.w.bytes, err),
@@ -202,7 +198,6 @@ func (s *stream) stopped(err error) error {
 	if errors.Is(err, errShut) {
 		return context.Canceled
 	}
-	s.h.met.AnswerEnded(metrics.ClientGone)
 	return s.clientLeft()
 }
 
