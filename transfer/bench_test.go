@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -142,14 +143,17 @@ func TestAllocations(t *testing.T) {
 	req := parse(t, Chat, string(textBody(1<<20)))
 	a := testAttempt(req)
 	for _, d := range []Dialect{SGLang{}, VLLMNIXL{}} {
-		legs := testing.Benchmark(func(b *testing.B) {
-			for b.Loop() {
-				_, _ = d.Prefill(req, a)
-				_, _ = d.Decode(req, a, answer)
-			}
-		})
-		if legs.AllocedBytesPerOp() > 4096 || legs.AllocsPerOp() > 20 {
-			t.Errorf("%s: legs of a 1 MB body take %d bytes in %d allocations", d.Traits().Name, legs.AllocedBytesPerOp(), legs.AllocsPerOp())
+		legs := func() {
+			_, _ = d.Prefill(req, a)
+			_, _ = d.Decode(req, a, answer)
+		}
+		check("legs of "+d.Traits().Name, 12, legs)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		legs()
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 64<<10 {
+			t.Errorf("legs of %s: %d bytes for a body of 1 MB", d.Traits().Name, n)
 		}
 	}
 }

@@ -4,7 +4,7 @@ import "fmt"
 
 // goals says how the router stands to what it is to reach.
 func (r *report) goals() []string {
-	var said []string
+	said := []string{}
 	say := func(reached bool, format string, args ...any) {
 		verdict := "missed:  "
 		if reached {

@@ -36,7 +36,7 @@ func newTwoLeg(dialect string, prefills, decodes []string) *twoLegProxy {
 
 // ServeHTTP implements http.Handler.
 func (p *twoLegProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body := make([]byte, max(0, r.ContentLength), max(0, r.ContentLength)+256) // with room for the keys
+	body := make([]byte, max(0, r.ContentLength), max(0, r.ContentLength)+1024) // with room for the keys
 	if _, err := io.ReadFull(r.Body, body); err != nil || !bytes.HasSuffix(body, []byte("}")) {
 		http.Error(w, "bad body", http.StatusBadRequest)
 		return
@@ -82,9 +82,9 @@ func (p *twoLegProxy) concurrent(ctx context.Context, w http.ResponseWriter, pre
 	return errors.Join(err, g.Wait())
 }
 
-// inTurn hands off as vLLM does with NIXL.
+// inTurn hands off as vLLM does with NIXL. The legs share their memory:
+// decode's keys are written over prefill's when those have been sent.
 func (p *twoLegProxy) inTurn(ctx context.Context, w http.ResponseWriter, prefill, decode leg) error {
-	prefill.body = bytes.Clone(prefill.body) // decode's leg is written from the same
 	answer, err := p.read(ctx, prefill.with([]byte(`,"stream":false,"max_tokens":1,"kv_transfer_params":{"do_remote_decode":true,"do_remote_prefill":false}`)))
 	if err != nil {
 		return err
