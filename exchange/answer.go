@@ -37,6 +37,7 @@ type Answer struct {
 	left    int64     // of a body with a length
 	chunks  io.Reader // of a chunked body
 	idle    time.Duration
+	until   time.Time // the read deadline that idle has set
 	err     error // of the last Read; io.EOF when the body is whole
 	closed  bool
 }
@@ -110,10 +111,11 @@ func (a *Answer) readHead(method string) error {
 // Length returns the length of the body as the worker told it, -1 if it did not.
 func (a *Answer) Length() int64 { return a.framing.length }
 
-// SetIdle bounds how long each Read from now on may wait. The clock runs only
-// while a Read is outstanding. Zero: no bound but the context.
+// SetIdle bounds how long each Read from now on may wait: at least d, and at
+// most half as long again. The clock runs only while a Read is outstanding.
+// Zero: no bound but the context.
 func (a *Answer) SetIdle(d time.Duration) {
-	a.idle = d
+	a.idle, a.until = d, time.Time{}
 	if d <= 0 && !a.closed {
 		// An error means that the context has ended: Read will say so.
 		_ = a.conn.raw.SetReadDeadline(time.Time{})
@@ -131,15 +133,27 @@ func (a *Answer) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if a.idle > 0 {
-		_ = a.conn.raw.SetReadDeadline(time.Now().Add(a.idle))
-	}
+	a.patience()
 	n, err := a.read(p)
 	if err != nil && err != io.EOF { //nolint:errorlint // read returns io.EOF itself, and only at the end
 		err = a.fault(Body, err)
 	}
 	a.err = err
 	return n, err
+}
+
+// patience moves the read deadline, but only when it has come close: a stream is
+// read often, and moving it each time costs more than looking at the clock. So a
+// Read may wait for idle to one and a half of it.
+func (a *Answer) patience() {
+	if a.idle <= 0 {
+		return
+	}
+	now := time.Now()
+	if a.until.Sub(now) < a.idle {
+		a.until = now.Add(a.idle + a.idle/2)
+		_ = a.conn.raw.SetReadDeadline(a.until)
+	}
 }
 
 // read reads what the framing says. It returns io.EOF only if the body is whole.

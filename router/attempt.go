@@ -45,7 +45,9 @@ type attempt struct {
 
 	streamHeader http.Header    // decode's, for when the stream begins
 	usage        transfer.Usage // decode's, if it tells
+	bodies       [2][]byte      // by role: the memory of a JSON answer
 	how          metrics.AnswerEnd
+	merged       bool    // the client's answer needs parts of prefill's
 	late         bool    // a JSON answer was let go without prefill's verdict
 	done         [2]bool // by role: its lease has ended
 	firstToken   time.Time
@@ -57,15 +59,27 @@ var errTimeout = errors.New("request timeout")
 // attempt runs the request once, on one pair, and returns when both legs have
 // ended. It is the only place from which legs are sent: a retry is another
 // call, with another pair and new hand-off keys (I2).
+//
+// What a stream passes through keeps its stack small, here and below: a
+// goroutine of 8 KiB for each open stream, or one of 16, is what most of their
+// memory is.
 func (h *Handler) attempt(c *call, req *transfer.Request, pair workers.Pair) error {
-	dialect, ok := transfer.Lookup(pair.Dialect)
-	if !ok {
+	a, err := h.newAttempt(c, req, pair)
+	if err != nil {
 		pair.Prefill.Done(nil)
 		pair.Decode.Done(nil)
-		return &Error{
-			Status: http.StatusInternalServerError, Code: "internal_error", Message: "Internal error.",
-			Err: errors.New("unknown dialect " + pair.Dialect),
-		}
+		return err
+	}
+	defer a.cancel(nil)
+	defer a.endRest()
+	return a.run()
+}
+
+// newAttempt mints what belongs to one attempt.
+func (h *Handler) newAttempt(c *call, req *transfer.Request, pair workers.Pair) (*attempt, error) {
+	dialect, ok := transfer.Lookup(pair.Dialect)
+	if !ok {
+		return nil, fmt.Errorf("unknown dialect %q", pair.Dialect)
 	}
 	a := &attempt{
 		h: h, call: c, req: req, dialect: dialect, pair: pair, began: time.Now(),
@@ -75,18 +89,15 @@ func (h *Handler) attempt(c *call, req *transfer.Request, pair workers.Pair) err
 		usage:     transfer.Usage{Prompt: -1, Completion: -1},
 	}
 	a.keys.BootstrapHost, a.keys.BootstrapPort = pair.Prefill.Facts.BootstrapHost, pair.Prefill.Facts.BootstrapPort
-	a.gate.begin, a.gate.send, a.gate.late = a.beginStream, c.w.send, h.met.VerdictLate
+	a.gate.begin, a.gate.send, a.gate.late, a.gate.memory = a.beginStream, c.w.send, h.met.VerdictLate, &h.answers
 	a.work.Attempted()
 	c.prefill, c.decode = pair.Prefill.Worker.ID, pair.Decode.Worker.ID
 	if !a.prefillFirst() {
 		c.room = a.keys.Rooms[0]
 	}
 	c.attempts++
-
 	a.ctx, a.cancel = context.WithCancelCause(c.r.Context())
-	defer a.cancel(nil)
-	defer a.endRest()
-	return a.run()
+	return a, nil
 }
 
 // run sends the legs in the dialect's order and returns the attempt's outcome.
@@ -105,10 +116,19 @@ func (a *attempt) run() error {
 	} else {
 		a.together()
 	}
+	return a.conclude()
+}
+
+// conclude tells engines what they have to know, counts, and returns the
+// attempt's outcome. Both legs have ended.
+func (a *attempt) conclude() error {
 	a.settle()
 	err := a.outcome()
 	if err == nil {
 		a.countTokens()
+		for _, body := range a.bodies { // an error may still speak of them
+			a.h.answers.put(body)
+		}
 	}
 	a.countEnd(err)
 	return err

@@ -22,16 +22,16 @@ const (
 	trusted = 4 << 20
 )
 
-// readBody reads the request body whole. The returned release gives back what
-// the body takes of Config.MaxBufferedBytes; it must be called once.
-func (h *Handler) readBody(w *client, r *http.Request) (body []byte, release func(), err error) {
+// readBody reads the request body whole. What it takes of
+// Config.MaxBufferedBytes must be released once.
+func (h *Handler) readBody(w *client, r *http.Request) (body []byte, held *holding, err error) {
 	if err := checkContentType(r.Header.Get("Content-Type")); err != nil {
 		return nil, nil, err
 	}
 	if r.ContentLength > h.cfg.MaxBodyBytes {
 		return nil, nil, h.tooLarge()
 	}
-	held := &holding{h: h}
+	held = &holding{h: h}
 	src := &patient{r: r.Body, control: w.control, stall: h.cfg.BodyStall, left: h.cfg.MaxBodyBytes}
 	encoding, length := strings.Join(r.Header.Values("Content-Encoding"), ", "), r.ContentLength
 	if encoding != "" {
@@ -48,7 +48,7 @@ func (h *Handler) readBody(w *client, r *http.Request) (body []byte, release fun
 		return nil, nil, h.bodyError(err)
 	}
 	w.unread = false
-	return body, held.release, nil
+	return body, held, nil
 }
 
 // readAll reads src, whose length is -1 if it is not known, to its end.
@@ -79,7 +79,9 @@ func (h *Handler) readAll(src io.Reader, length int64, held *holding) ([]byte, e
 			if !held.add(bigger - int64(cap(buf))) {
 				return nil, errMemory
 			}
-			buf = append(make([]byte, 0, bigger), buf...)
+			whole := h.bodies.take(bigger)
+			held.adjust(int64(cap(whole)) - bigger)
+			buf = append(whole, buf...)
 		}
 	}
 }
@@ -114,6 +116,12 @@ func (b *holding) add(n int64) bool {
 	}
 	b.n += n
 	return true
+}
+
+// adjust takes n bytes more, or gives them back, whether they are free or not.
+func (b *holding) adjust(n int64) {
+	b.h.buffered.Add(n)
+	b.n += n
 }
 
 func (b *holding) release() { b.h.buffered.Add(-b.n) }

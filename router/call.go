@@ -30,6 +30,7 @@ type call struct {
 	attempts        int           // tries, on one pair each
 	ttft            time.Duration // 0: no token was sent
 	torn            bool          // the stream has been cut inside an event
+	keepsBody       bool          // the body is still in use when the call has ended
 }
 
 // answering adapts a handler that returns an error. It is the one place that
@@ -132,8 +133,8 @@ func (h *Handler) account(c *call, route *metrics.Route) {
 	}
 	route.Answered(status, code, head)
 
-	fields := make([]zap.Field, 0, 12)
-	fields = append(fields, zap.String("request_id", c.id), zap.String("path", shortened(c.r.URL.Path, maxShown)), zap.Int("status", status),
+	memory, _ := h.fields.Get().(*[]zap.Field)
+	fields := append((*memory)[:0], zap.String("request_id", c.id), zap.String("path", shortened(c.r.URL.Path, maxShown)), zap.Int("status", status),
 		zap.Duration("duration", now.Sub(c.began)), zap.Int64("bytes", c.w.bytes))
 	if c.prefill != "" {
 		fields = append(fields, zap.String("model", c.model), zap.String("prefill", c.prefill), zap.String("decode", c.decode),
@@ -142,6 +143,11 @@ func (h *Handler) account(c *call, route *metrics.Route) {
 	if c.room != 0 {
 		fields = append(fields, zap.Uint64("room", c.room))
 	}
+	defer func() {
+		clear(fields)
+		*memory = fields
+		h.fields.Put(memory)
+	}()
 	switch {
 	case c.fault == nil:
 		h.log.Info("request", fields...)

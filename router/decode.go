@@ -18,32 +18,38 @@ import (
 // decode runs the decode leg and relays its answer. In a dialect that prefills
 // first, prefilled is prefill's whole answer; else it is nil.
 func (a *attempt) decode(prefilled []byte) {
-	err := a.decodeLeg(prefilled)
+	answer, err := a.askDecode(prefilled)
+	if err == nil {
+		err = a.relay(answer)
+	}
 	a.end(a.pair.Decode, workers.Decode, err)
 	if e, ok := errors.AsType[*Error](err); ok {
 		a.fail(e)
 	}
 }
 
-func (a *attempt) decodeLeg(prefilled []byte) error {
+// askDecode sends the decode leg and returns its answer of status 200.
+func (a *attempt) askDecode(prefilled []byte) (*exchange.Answer, error) {
 	leg, err := a.dialect.Decode(a.req, a.keys, prefilled)
 	if err != nil {
-		return a.badHandOff(err)
+		return nil, a.badHandOff(err)
 	}
 	if a.prefillFirst() && !leg.HandedOff {
 		a.h.met.HandOffMissing()
 	}
-	answer, err := a.send(workers.Decode, a.pair.Decode, leg)
-	if err != nil {
-		return err
-	}
+	a.merged = leg.Merged
+	return a.send(workers.Decode, a.pair.Decode, leg)
+}
+
+// relay relays decode's answer, whatever it is, and ends the exchange.
+func (a *attempt) relay(answer *exchange.Answer) error {
 	defer answer.Close()
-	if strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
-		a.streamHeader = answer.Header
-		s := &stream{attempt: a, answer: answer, buf: make([]byte, firstBuffer)}
-		return s.relay()
+	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
+		return a.relayJSON(answer)
 	}
-	return a.relayJSON(answer, leg.Merged)
+	a.streamHeader = answer.Header
+	s := &stream{attempt: a, answer: answer, buf: make([]byte, firstBuffer)}
+	return s.relay()
 }
 
 // badHandOff returns the error for a hand-off that must not reach decode: a
@@ -59,24 +65,24 @@ func (a *attempt) badHandOff(err error) error {
 // relayJSON relays an answer that is one JSON value. It is held until it is
 // known to be whole and prefill has said that it succeeded; above
 // Config.MaxAnswerBytes it is let go, and a break aborts the connection.
-func (a *attempt) relayJSON(answer *exchange.Answer, merged bool) error {
+func (a *attempt) relayJSON(answer *exchange.Answer) error {
 	body, whole, err := a.readAnswer(answer)
 	if err != nil {
 		return a.legFailed(workers.Decode, err)
 	}
-	a.ended[workers.Decode] = whole
+	a.ended[workers.Decode], a.bodies[workers.Decode] = whole, body
 	switch {
 	case whole:
 		if err := a.judgeJSON(body); err != nil {
 			return err
 		}
-	case merged:
+	case a.merged:
 		return a.nonsense(workers.Decode, errTooLong) // parts of prefill's answer belong into it
 	}
-	if err := a.verdict(merged); err != nil {
+	if err := a.verdict(a.merged); err != nil {
 		return err
 	}
-	if whole && merged {
+	if whole && a.merged {
 		if body, err = a.dialect.Merge(a.req, a.answer, body); err != nil {
 			return a.nonsense(workers.Decode, err)
 		}

@@ -11,6 +11,10 @@ const (
 	// waits for prefill's verdict. Real engines give it in the same hundredth
 	// of a second in which decode's first event comes.
 	maxHold = 256 << 10
+
+	// minHold is room for what an engine sends before prefill's verdict comes:
+	// a role and some tokens.
+	minHold = 4 << 10
 	maxWait = 2 * time.Second
 )
 
@@ -28,6 +32,8 @@ type gate struct {
 	begin func()             // sets the head of the answer
 	send  func([]byte) error // sends and flushes
 	late  func()             // called when the gate opens without a verdict
+
+	memory *buffers // where to hold things
 
 	mu       sync.Mutex // guards the following, and calls of begin, send and late
 	held     []byte
@@ -53,6 +59,9 @@ func (g *gate) pass(p []byte, commits bool) error {
 	g.commits = g.commits || commits
 	if g.commits && g.approved && len(g.held) == 0 {
 		return g.openLocked(p)
+	}
+	if g.held == nil {
+		g.held = g.memory.take(minHold)
 	}
 	g.held = append(g.held, p...)
 	switch {
@@ -114,6 +123,7 @@ func (g *gate) openLocked(first []byte) error {
 	g.open = true
 	g.begin()
 	err := g.send(first)
+	g.memory.put(g.held)
 	g.held = nil
 	return err
 }

@@ -40,6 +40,9 @@ type Handler struct {
 
 	flights    flights
 	buffered   atomic.Int64 // request bodies held, in bytes
+	bodies     buffers      // of requests longer than firstRead
+	answers    buffers      // of JSON answers, and of streams that are held
+	fields     sync.Pool    // of *[]zap.Field
 	draining   atomic.Bool
 	background errgroup.Group
 
@@ -52,6 +55,9 @@ func New(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.
 	cfg.RequestIDHeaders = canonical(cfg.RequestIDHeaders)
 	cfg.RoutingKeyHeaders = canonical(cfg.RoutingKeyHeaders)
 	h := &Handler{cfg: cfg, registry: registry, met: met, log: log}
+	h.bodies.least, h.bodies.most = firstRead, trusted+1
+	h.answers.least, h.answers.most = minHold, maxHold
+	h.fields.New = func() any { return new([]zap.Field) }
 	h.background.SetLimit(backgroundCalls)
 	h.routes = h.newRoutes()
 	return h
@@ -102,11 +108,16 @@ func (h *Handler) BufferedBytes() int64 { return h.buffered.Load() }
 // complete returns the handler of an endpoint that is handed off.
 func (h *Handler) complete(endpoint transfer.Endpoint) func(*call) error {
 	return func(c *call) error {
-		body, release, err := h.readBody(c.w, c.r)
+		body, held, err := h.readBody(c.w, c.r)
 		if err != nil {
 			return err
 		}
-		defer release()
+		defer func() {
+			held.release()
+			if !c.keepsBody {
+				h.bodies.put(body)
+			}
+		}()
 		req, err := transfer.Parse(endpoint, body)
 		if err != nil {
 			return err

@@ -45,7 +45,7 @@ func (a *attempt) prefillLeg() error {
 		return a.nonsense(workers.Prefill, errTooLong)
 	}
 	a.ended[workers.Prefill] = true
-	a.answer, a.answered = body, time.Now()
+	a.answer, a.answered, a.bodies[workers.Prefill] = body, time.Now(), body
 	if err := transfer.Verdict(a.req.Endpoint(), body); err != nil {
 		if said, ok := errors.AsType[*transfer.EngineError](err); ok {
 			return a.engineError(workers.Prefill, said, "")
@@ -62,10 +62,10 @@ var errTooLong = errors.New("answer is longer than --max-answer-size")
 // it is not whole.
 func (a *attempt) readAnswer(answer *exchange.Answer) (body []byte, whole bool, err error) {
 	size := answer.Length() + 1
-	if size <= 0 || size > 1<<20 {
-		size = 4 << 10 // grown as it comes, so that a length alone costs nothing
+	if size <= 0 || size > maxHold {
+		size = minHold // grown as it comes, so that a length alone costs nothing
 	}
-	buf := make([]byte, 0, size)
+	buf := a.h.answers.take(size)
 	for {
 		n, err := answer.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]

@@ -69,6 +69,7 @@ func (a *attempt) release() {
 		a.h.met.Orphaned()
 		return
 	}
+	a.call.keepsBody = true
 	worker, met := a.pair.Decode.Worker, a.h.met
 	header := a.h.legHeader(a.call.r, worker, a.keys.ID)
 	begun := a.background(releaseTime, func(ctx context.Context) {

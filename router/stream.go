@@ -17,9 +17,13 @@ import (
 
 const (
 	// firstBuffer and maxEvent are the least and the most that is buffered of
-	// one stream, in bytes. An event longer than maxEvent passes in pieces.
-	firstBuffer = 4 << 10
+	// one stream, in bytes: some events of a token each, and what an event with
+	// a long list of logprobs may need. A longer one passes in pieces.
+	firstBuffer = 1 << 10
 	maxEvent    = 64 << 10
+
+	// oneRead is as much as exchange reads at once.
+	oneRead = 4 << 10
 
 	// afterDone is how long the engine may take to end an answer whose last
 	// event the client has already.
@@ -36,9 +40,10 @@ type stream struct {
 
 	buf    []byte // buf[:filled] has been read and not been passed on
 	filled int
-	from   int // where to go on looking for the end of the first event
+	from   int  // up to here there is no end of an event
+	cr     bool // lines may end with a carriage return
 
-	recent  [2][]byte // copies of the last two events before the end: what they say of it counts
+	recent  [2][]byte // copies of the last two events that have been passed on
 	begun   bool      // an event that commits has been passed
 	torn    bool      // the beginning of an event that is too long has been passed
 	done    bool      // the event that ends the stream has been passed
@@ -49,8 +54,7 @@ type stream struct {
 // relay relays the stream to its end. It returns an *Error for what decode did
 // wrong.
 func (s *stream) relay() error {
-	s.answer.SetIdle(s.h.cfg.FirstByte)
-	for {
+	for { // until the first token, the attempt's own patience is the bound
 		n, err := s.answer.Read(s.buf[s.filled:])
 		s.filled += n
 		if n > 0 {
@@ -58,7 +62,7 @@ func (s *stream) relay() error {
 				return err
 			}
 		}
-		if s.done {
+		if s.done || errors.Is(err, io.EOF) && s.wasDone() {
 			return s.finish(err)
 		}
 		if err != nil {
@@ -69,34 +73,28 @@ func (s *stream) relay() error {
 
 // forward passes on the whole events in the buffer and makes room for more.
 func (s *stream) forward() error {
-	end, commits := 0, false
-	for !s.done {
-		size, resume := transfer.NextEvent(s.buf[end:s.filled], s.from)
-		if s.from = resume; size == 0 {
-			break
-		}
-		event := s.buf[end : end+size]
-		c, err := s.judge(event)
-		if err != nil {
-			return err
-		}
-		if !s.done {
-			s.recent[0], s.recent[1] = s.recent[1], append(s.recent[0][:0], event...)
-		}
-		commits = commits || c
-		end += size
-		s.torn = false
+	full := s.filled == len(s.buf)
+	end, commits, err := s.whole()
+	if err != nil {
+		return err
 	}
-	if end == 0 && s.filled == len(s.buf) {
-		if len(s.buf) < maxEvent {
-			s.buf = append(s.buf, make([]byte, len(s.buf))...)
-			return nil
-		}
+	s.torn = s.torn && end == 0
+	if end == 0 && full && len(s.buf) == maxEvent {
 		end, commits, s.torn, s.from = s.filled, true, true, 0
 	}
-	if end == 0 {
-		return nil
+	if end > 0 {
+		if err := s.passOn(end, commits); err != nil {
+			return err
+		}
 	}
+	if full && (end == 0 || len(s.buf) < oneRead) { // an event is long, or many come at once
+		s.buf = append(make([]byte, 0, 2*len(s.buf)), s.buf[:s.filled]...)[:2*len(s.buf)]
+	}
+	return nil
+}
+
+// passOn passes on buf[:end].
+func (s *stream) passOn(end int, commits bool) error {
 	if commits && !s.begun {
 		s.begun = true
 		s.answer.SetIdle(s.h.cfg.StreamIdle)
@@ -106,24 +104,46 @@ func (s *stream) forward() error {
 		return s.stopped(err)
 	}
 	s.filled = copy(s.buf, s.buf[end:s.filled])
+	s.from = max(0, s.from-end)
 	return nil
 }
 
-// judge says whether an event commits. An error before anything has been passed
-// is the engine's true status. Once the stream has begun, only its end is looked
-// for: what the events before it mean is looked at then, in finish.
-func (s *stream) judge(event []byte) (commits bool, err error) {
-	if s.begun && !isEnd(event) {
-		return false, nil
+// whole returns the end of the last whole event in the buffer. Up to the event
+// that commits, each is judged; after it only the last two matter.
+func (s *stream) whole() (end int, commits bool, err error) {
+	s.cr = s.cr || bytes.IndexByte(s.buf[s.from:s.filled], '\r') >= 0
+	for !s.begun && !commits || s.cr {
+		size, resume := transfer.NextEvent(s.buf[end:s.filled], max(0, s.from-end))
+		if s.from = end + resume; size == 0 {
+			return end, commits, nil
+		}
+		event := s.buf[end : end+size]
+		if !s.begun && !commits {
+			if commits, err = s.judge(event); err != nil {
+				return 0, false, err
+			}
+		}
+		s.remember(event)
+		end += size
 	}
+	from := max(end, s.from-1) // the blank line may be half there
+	if i := bytes.LastIndex(s.buf[from:s.filled], []byte("\n\n")); i >= 0 {
+		s.rememberLast(s.buf[end : from+i+2])
+		end = from + i + 2
+	}
+	s.from = s.filled
+	return end, commits, nil
+}
+
+// judge says whether an event commits. An error before anything has been passed
+// is the engine's true status.
+func (s *stream) judge(event []byte) (commits bool, err error) {
 	what := transfer.Classify(s.req.Endpoint(), event)
 	switch what.Kind {
+	case transfer.Failure:
+		return false, s.engineError(workers.Decode, what.Err, "")
 	case transfer.Comment, transfer.Quiet:
 		return false, nil
-	case transfer.Failure:
-		if !s.begun {
-			return false, s.engineError(workers.Decode, what.Err, "")
-		}
 	case transfer.Done:
 		s.done = true
 	case transfer.Finish, transfer.Content:
@@ -131,11 +151,38 @@ func (s *stream) judge(event []byte) (commits bool, err error) {
 	return true, nil
 }
 
-// isEnd reports whether an event may be the one that ends the stream. It is a
-// look at one byte in nearly all of them.
+// remember keeps a copy of the last event.
+func (s *stream) remember(event []byte) {
+	s.recent[0], s.recent[1] = s.recent[1], append(s.recent[0][:0], event...)
+	s.done = s.done || isEnd(event)
+}
+
+// rememberLast keeps copies of the last two of some events, none of whose lines
+// ends with a carriage return.
+func (s *stream) rememberLast(events []byte) {
+	last := startOfLast(events)
+	if last > 0 {
+		s.remember(events[startOfLast(events[:last]):last])
+	}
+	s.remember(events[last:])
+}
+
+func startOfLast(events []byte) int {
+	if i := bytes.LastIndex(events[:len(events)-2], []byte("\n\n")); i >= 0 {
+		return i + 2
+	}
+	return 0
+}
+
+// wasDone reports whether the event that ends the stream came, though something
+// came behind it.
+func (s *stream) wasDone() bool { return isEnd(s.recent[0]) }
+
+// isEnd reports whether an event is the one that ends the stream. In nearly all
+// events it looks at one byte.
 func isEnd(event []byte) bool {
 	data, ok := bytes.CutPrefix(event, []byte("data:"))
-	return !ok || len(data) > 1 && (data[0] == '[' || data[1] == '[')
+	return ok && string(bytes.TrimSpace(data[:min(len(data), 16)])) == "[DONE]"
 }
 
 // finish ends a stream whose last event has been passed on: the client has
