@@ -25,13 +25,15 @@ type attempt struct {
 	req     *transfer.Request
 	dialect transfer.Dialect
 	keys    transfer.Attempt
-	pair    workers.Pair
+	pair    *workers.Pair
 	work    *metrics.Work
 	gate    gate
 	began   time.Time
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+
+	patience *time.Timer
 
 	mu    sync.Mutex
 	first *Error // the failure that decides
@@ -45,6 +47,7 @@ type attempt struct {
 
 	streamHeader http.Header    // decode's, for when the stream begins
 	usage        transfer.Usage // decode's, if it tells
+	prefillUsage transfer.Usage // likewise; read it with answer
 	bodies       [2][]byte      // by role: the memory of a JSON answer
 	how          metrics.AnswerEnd
 	merged       bool    // the client's answer needs parts of prefill's
@@ -63,7 +66,7 @@ var errTimeout = errors.New("request timeout")
 // What a stream passes through keeps its stack small, here and below: a
 // goroutine of 8 KiB for each open stream, or one of 16, is what most of their
 // memory is.
-func (h *Handler) attempt(c *call, req *transfer.Request, pair workers.Pair) error {
+func (h *Handler) attempt(c *call, req *transfer.Request, pair *workers.Pair) error {
 	a, err := h.newAttempt(c, req, pair)
 	if err != nil {
 		pair.Prefill.Done(nil)
@@ -76,7 +79,7 @@ func (h *Handler) attempt(c *call, req *transfer.Request, pair workers.Pair) err
 }
 
 // newAttempt mints what belongs to one attempt.
-func (h *Handler) newAttempt(c *call, req *transfer.Request, pair workers.Pair) (*attempt, error) {
+func (h *Handler) newAttempt(c *call, req *transfer.Request, pair *workers.Pair) (*attempt, error) {
 	dialect, ok := transfer.Lookup(pair.Dialect)
 	if !ok {
 		return nil, fmt.Errorf("unknown dialect %q", pair.Dialect)
@@ -89,7 +92,7 @@ func (h *Handler) newAttempt(c *call, req *transfer.Request, pair workers.Pair) 
 		usage:     transfer.Usage{Prompt: -1, Completion: -1},
 	}
 	a.keys.BootstrapHost, a.keys.BootstrapPort = pair.Prefill.Facts.BootstrapHost, pair.Prefill.Facts.BootstrapPort
-	a.gate.begin, a.gate.send, a.gate.late, a.gate.memory = a.beginStream, c.w.send, h.met.VerdictLate, &h.answers
+	a.gate.to, a.gate.memory, a.gate.begin, a.gate.late = c.w, &h.answers, a.beginStream, h.met.VerdictLate
 	a.work.Attempted()
 	c.prefill, c.decode = pair.Prefill.Worker.ID, pair.Decode.Worker.ID
 	if !a.prefillFirst() {
@@ -97,20 +100,22 @@ func (h *Handler) newAttempt(c *call, req *transfer.Request, pair workers.Pair) 
 	}
 	c.attempts++
 	a.ctx, a.cancel = context.WithCancelCause(c.r.Context())
+	a.patience = a.beginPatience()
 	return a, nil
+}
+
+// beginPatience bounds the attempt: a stream in all that comes before its first
+// token, so that an engine that sends comments, or one half of a hand-off that
+// waits for the other, gains nothing; a JSON answer as a whole.
+func (a *attempt) beginPatience() *time.Timer {
+	if a.req.Stream() {
+		return time.AfterFunc(a.h.cfg.FirstByte, a.tooSlow)
+	}
+	return time.AfterFunc(a.h.cfg.RequestTimeout, func() { a.cancel(errTimeout) })
 }
 
 // run sends the legs in the dialect's order and returns the attempt's outcome.
 func (a *attempt) run() error {
-	// One bound for all that comes before a stream's first token: an engine that
-	// sends comments, or one half of a hand-off that waits for the other, gains
-	// nothing. A JSON answer is bounded as a whole.
-	limit, late := a.h.cfg.FirstByte, a.tooSlow
-	if !a.req.Stream() {
-		limit, late = a.h.cfg.RequestTimeout, func() { a.cancel(errTimeout) }
-	}
-	patience := time.AfterFunc(limit, late)
-	defer patience.Stop()
 	if a.prefillFirst() {
 		a.inTurn()
 	} else {
@@ -122,6 +127,7 @@ func (a *attempt) run() error {
 // conclude tells engines what they have to know, counts, and returns the
 // attempt's outcome. Both legs have ended.
 func (a *attempt) conclude() error {
+	a.patience.Stop()
 	a.settle()
 	err := a.outcome()
 	if err == nil {
@@ -154,7 +160,7 @@ func (a *attempt) countEnd(err error) {
 func (a *attempt) countTokens() {
 	prompt := a.usage.Prompt
 	if a.answer != nil {
-		prompt, _, _ = transfer.PrefillUsage(a.req.Endpoint(), a.answer)
+		prompt = a.prefillUsage.Prompt
 	}
 	a.work.Tokens(prompt, a.usage.Completion, time.Since(a.firstToken))
 }

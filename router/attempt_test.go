@@ -341,7 +341,7 @@ func TestReleaseLeg(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := attempt{
-		h: f.handler, call: &call{r: httptest.NewRequest(http.MethodPost, "/", nil)}, req: req, pair: pair,
+		h: f.handler, call: &call{r: httptest.NewRequest(http.MethodPost, "/", nil)}, req: req, pair: &pair,
 		dialect: transfer.VLLMNIXL{}, keys: transfer.NewAttempt(req), answer: []byte(`{` + handOff + `}`), ctx: t.Context(),
 	}
 	pair.Prefill.Done(nil)

@@ -22,16 +22,17 @@ const (
 	trusted = 4 << 20
 )
 
-// readBody reads the request body whole. What it takes of
-// Config.MaxBufferedBytes must be released once.
-func (h *Handler) readBody(w *client, r *http.Request) (body []byte, held *holding, err error) {
+// readBody reads the body of c whole. Memory and what it takes of
+// Config.MaxBufferedBytes are given back by freeBody.
+func (h *Handler) readBody(c *call) error {
+	w, r := c.w, c.r
 	if err := checkContentType(r.Header.Get("Content-Type")); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if r.ContentLength > h.cfg.MaxBodyBytes {
-		return nil, nil, h.tooLarge()
+		return h.tooLarge()
 	}
-	held = &holding{h: h}
+	held := &holding{h: h}
 	src := &patient{r: r.Body, control: w.control, stall: h.cfg.BodyStall, left: h.cfg.MaxBodyBytes}
 	encoding, length := strings.Join(r.Header.Values("Content-Encoding"), ", "), r.ContentLength
 	if encoding != "" {
@@ -39,16 +40,29 @@ func (h *Handler) readBody(w *client, r *http.Request) (body []byte, held *holdi
 	}
 	decoded, err := decoder(encoding, src)
 	if err == nil {
-		body, err = h.readAll(decoded, length, held)
+		c.body, err = h.readAll(decoded, length, held)
 	}
 	_ = w.control.SetReadDeadline(time.Time{}) // else it would end the request later on
 	h.met.LetIn(!errors.Is(err, errMemory))
 	if err != nil {
 		held.release()
-		return nil, nil, h.bodyError(err)
+		return h.bodyError(err)
 	}
+	c.held = held
 	w.unread = false
-	return body, held, nil
+	_ = r.Body.Close() // so that net/http looks for no rest of it, which takes a deeper stack than all else
+	return nil
+}
+
+// freeBody gives back what the body of c takes, if it was read.
+func (h *Handler) freeBody(c *call) {
+	if c.held == nil {
+		return
+	}
+	c.held.release()
+	if !c.keepsBody {
+		h.bodies.put(c.body)
+	}
 }
 
 // readAll reads src, whose length is -1 if it is not known, to its end.

@@ -30,7 +30,10 @@ type call struct {
 	attempts        int           // tries, on one pair each
 	ttft            time.Duration // 0: no token was sent
 	torn            bool          // the stream has been cut inside an event
-	keepsBody       bool          // the body is still in use when the call has ended
+
+	body      []byte   // of the request, whole
+	held      *holding // what it takes; nil if it was not read
+	keepsBody bool     // it is still in use when the call has ended
 }
 
 // answering adapts a handler that returns an error. It is the one place that
@@ -42,6 +45,7 @@ func (h *Handler) answering(route *metrics.Route, serve func(*call) error) http.
 		route.Arrived()
 		leave := h.flights.enter(c)
 		defer leave()
+		defer h.freeBody(c)
 		w.Header()["X-Request-Id"] = []string{c.id}
 
 		abort := h.conclude(r.Context(), c, c.run(serve))

@@ -21,6 +21,7 @@ const (
 type client struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	flusher flusher       // net/http's own, found without a detour for each token
 	stall   time.Duration // at least so long may a write take
 	until   time.Time     // the write deadline that is set
 	http2   bool
@@ -31,9 +32,22 @@ type client struct {
 	bytes  int64     // of the answer's body
 }
 
+// A flusher is what net/http's answers are, beside a ResponseWriter.
+type flusher interface{ FlushError() error }
+
+// A detour is a flusher for a ResponseWriter that is wrapped.
+type detour struct{ control *http.ResponseController }
+
+// FlushError implements flusher.
+func (d detour) FlushError() error { return d.control.Flush() }
+
 func newClient(w http.ResponseWriter, r *http.Request, stall time.Duration) *client {
+	f, ok := w.(flusher)
+	if !ok {
+		f = detour{http.NewResponseController(w)}
+	}
 	return &client{
-		ResponseWriter: w, control: http.NewResponseController(w), stall: stall,
+		ResponseWriter: w, flusher: f, control: http.NewResponseController(w), stall: stall,
 		http2: r.ProtoMajor == 2, unread: r.ContentLength != 0,
 	}
 }
@@ -74,7 +88,7 @@ func (c *client) send(p []byte) error {
 	if _, err := c.Write(p); err != nil {
 		return err
 	}
-	err := c.control.Flush()
+	err := c.flusher.FlushError()
 	if c.http2 {
 		// It would end the stream even if nothing is being written.
 		_ = c.control.SetWriteDeadline(time.Time{})

@@ -47,9 +47,7 @@ func (a *attempt) relay(answer *exchange.Answer) error {
 	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
 		return a.relayJSON(answer)
 	}
-	a.streamHeader = answer.Header
-	s := &stream{attempt: a, answer: answer, buf: make([]byte, firstBuffer)}
-	return s.relay()
+	return a.newStream(answer).relay()
 }
 
 // badHandOff returns the error for a hand-off that must not reach decode: a
@@ -88,7 +86,6 @@ func (a *attempt) relayJSON(answer *exchange.Answer) error {
 		}
 	}
 	a.timeFirstToken(time.Now())
-	a.usage = transfer.AnswerUsage(a.req.Endpoint(), body)
 	w := a.call.w
 	relayHeader(w.Header(), answer.Header)
 	switch {
@@ -116,6 +113,7 @@ func (a *attempt) judgeJSON(body []byte) error {
 	if err != nil {
 		return a.nonsense(workers.Decode, err)
 	}
+	a.usage = what.Usage
 	if what.Aborted {
 		a.how = metrics.EngineAbort // relayed as it is (BUG-034)
 	}

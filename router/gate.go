@@ -29,13 +29,13 @@ var errShut = errors.New("attempt has failed")
 // Decode's goroutine calls pass, prefill's calls approve, and either calls shut
 // when the attempt fails: whoever completes the condition does the sending.
 type gate struct {
-	begin func()             // sets the head of the answer
-	send  func([]byte) error // sends and flushes
-	late  func()             // called when the gate opens without a verdict
+	to    *client // where the stream goes
+	begin func()  // sets the head of the answer
+	late  func()  // called when the gate opens without a verdict
 
 	memory *buffers // where to hold things
 
-	mu       sync.Mutex // guards the following, and calls of begin, send and late
+	mu       sync.Mutex // guards the following, and calls of begin and late
 	held     []byte
 	commits  bool // decode has sent an event that commits
 	approved bool // prefill has succeeded
@@ -54,7 +54,7 @@ func (g *gate) pass(p []byte, commits bool) error {
 	case g.closed:
 		return errShut
 	case g.open:
-		return g.send(p)
+		return g.to.send(p)
 	}
 	g.commits = g.commits || commits
 	if g.commits && g.approved && len(g.held) == 0 {
@@ -122,7 +122,7 @@ func (g *gate) openLocked(first []byte) error {
 	}
 	g.open = true
 	g.begin()
-	err := g.send(first)
+	err := g.to.send(first)
 	g.memory.put(g.held)
 	g.held = nil
 	return err

@@ -108,50 +108,51 @@ func (h *Handler) BufferedBytes() int64 { return h.buffered.Load() }
 // complete returns the handler of an endpoint that is handed off.
 func (h *Handler) complete(endpoint transfer.Endpoint) func(*call) error {
 	return func(c *call) error {
-		body, held, err := h.readBody(c.w, c.r)
-		if err != nil {
+		if err := h.readBody(c); err != nil {
 			return err
 		}
-		defer func() {
-			held.release()
-			if !c.keepsBody {
-				h.bodies.put(body)
-			}
-		}()
-		req, err := transfer.Parse(endpoint, body)
+		req, err := transfer.Parse(endpoint, c.body)
 		if err != nil {
 			return err
 		}
 		c.model = h.modelOf(req)
-		if n := req.Dropped(); n > 0 {
-			h.met.KeysDropped(n)
-		}
 		work, err := h.admit(c, req)
-		work.Begun()
 		if err == nil {
 			err = h.runAttempts(c, req)
 		}
-		if err == nil {
-			work.Succeeded(time.Since(c.began))
-			return nil
-		}
-		e := errorFor(err)
-		if e.Status != statusClientGone {
-			work.Failed(e.Status)
-		}
-		return h.endBroken(c, req, e)
+		return h.ended(c, req, work, err)
 	}
+}
+
+// ended counts how a request ended, and tells a client whose stream has begun
+// why it ends if it was not well.
+func (h *Handler) ended(c *call, req *transfer.Request, work *metrics.Work, err error) error {
+	if err == nil {
+		work.Succeeded(time.Since(c.began))
+		return nil
+	}
+	e := errorFor(err)
+	if e.Status != statusClientGone {
+		work.Failed(e.Status)
+	}
+	return h.endBroken(c, req, e)
 }
 
 // admit refuses what no pair could serve, before any worker is touched, and
 // returns where the request is counted.
 func (h *Handler) admit(c *call, req *transfer.Request) (*metrics.Work, error) {
+	if n := req.Dropped(); n > 0 {
+		h.met.KeysDropped(n)
+	}
 	endpoint := endpointLabel(req.Endpoint())
 	dialects := h.registry.Dialects(req.Model())
 	if len(dialects) == 0 {
-		return h.met.Work("unknown", endpoint, "", req.Stream()), nil // Lease says what is wrong
+		work := h.met.Work("unknown", endpoint, "", req.Stream())
+		work.Begun()
+		return work, nil // Lease says what is wrong
 	}
 	work := h.met.Work(c.model, endpoint, dialects[0], req.Stream())
+	work.Begun()
 	for _, name := range dialects {
 		d, _ := transfer.Lookup(name)
 		if !transfer.Carries(d, req.Endpoint()) {
@@ -185,7 +186,7 @@ func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
 		if err != nil {
 			return err
 		}
-		err = h.attempt(c, req, pair)
+		err = h.attempt(c, req, &pair)
 		if !isStale(err) || c.w.begun() || c.attempts >= maxStale {
 			return err
 		}

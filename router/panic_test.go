@@ -23,7 +23,7 @@ func TestPanicInALeg(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &attempt{h: f.handler, call: &call{r: httptest.NewRequest(http.MethodPost, "/", nil)}, req: req, pair: pair, dialect: transfer.SGLang{}}
+	a := &attempt{h: f.handler, call: &call{r: httptest.NewRequest(http.MethodPost, "/", nil)}, req: req, pair: &pair, dialect: transfer.SGLang{}}
 	a.ctx, a.cancel = context.WithCancelCause(t.Context())
 
 	func() {

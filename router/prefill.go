@@ -46,7 +46,7 @@ func (a *attempt) prefillLeg() error {
 	}
 	a.ended[workers.Prefill] = true
 	a.answer, a.answered, a.bodies[workers.Prefill] = body, time.Now(), body
-	if err := transfer.Verdict(a.req.Endpoint(), body); err != nil {
+	if a.prefillUsage, err = transfer.Verdict(a.req.Endpoint(), body); err != nil {
 		if said, ok := errors.AsType[*transfer.EngineError](err); ok {
 			return a.engineError(workers.Prefill, said, "")
 		}

@@ -61,7 +61,7 @@ func (h *Handler) newRoutes() http.Handler {
 	table := h.table()
 	for _, r := range table {
 		serve := r.serve
-		if !r.open {
+		if !r.open && len(h.cfg.APIKeys) > 0 {
 			serve = h.authorized(serve)
 		}
 		mux.Method(r.method, r.path, h.answering(h.met.Route(r.method, r.path), serve))

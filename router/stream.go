@@ -51,6 +51,15 @@ type stream struct {
 	said    *Error    // the engine's own error event, passed as it is
 }
 
+// newStream returns the stream that answer is. Written out in its caller, it
+// would make the stack of every open stream larger.
+//
+//go:noinline
+func (a *attempt) newStream(answer *exchange.Answer) *stream {
+	a.streamHeader = answer.Header
+	return &stream{attempt: a, answer: answer, buf: make([]byte, firstBuffer)}
+}
+
 // relay relays the stream to its end. It returns an *Error for what decode did
 // wrong.
 func (s *stream) relay() error {
@@ -83,9 +92,12 @@ func (s *stream) forward() error {
 		end, commits, s.torn, s.from = s.filled, true, true, 0
 	}
 	if end > 0 {
-		if err := s.passOn(end, commits); err != nil {
-			return err
+		s.begin(commits)
+		if err := s.gate.pass(s.buf[:end], commits); err != nil {
+			return s.stopped(err)
 		}
+		s.filled = copy(s.buf, s.buf[end:s.filled])
+		s.from = max(0, s.from-end)
 	}
 	if full && (end == 0 || len(s.buf) < oneRead) { // an event is long, or many come at once
 		s.buf = append(make([]byte, 0, 2*len(s.buf)), s.buf[:s.filled]...)[:2*len(s.buf)]
@@ -93,19 +105,13 @@ func (s *stream) forward() error {
 	return nil
 }
 
-// passOn passes on buf[:end].
-func (s *stream) passOn(end int, commits bool) error {
+// begin notes that an event commits, if it does and is the first.
+func (s *stream) begin(commits bool) {
 	if commits && !s.begun {
 		s.begun = true
 		s.answer.SetIdle(s.h.cfg.StreamIdle)
 		s.timeFirstToken(time.Now())
 	}
-	if err := s.gate.pass(s.buf[:end], commits); err != nil {
-		return s.stopped(err)
-	}
-	s.filled = copy(s.buf, s.buf[end:s.filled])
-	s.from = max(0, s.from-end)
-	return nil
 }
 
 // whole returns the end of the last whole event in the buffer. Up to the event
@@ -216,8 +222,8 @@ func (s *stream) lookBack() {
 			s.said = s.engineError(workers.Decode, what.Err, "")
 			s.said.told = true
 		}
-		if u := transfer.AnswerUsage(s.req.Endpoint(), event); u.Completion >= 0 {
-			s.usage = u
+		if what.Usage.Completion >= 0 {
+			s.usage = what.Usage
 		}
 	}
 }
@@ -258,6 +264,7 @@ func (a *attempt) beginStream() {
 	if head.Get("X-Accel-Buffering") == "" {
 		head.Set("X-Accel-Buffering", "no") // nginx in front must not collect tokens
 	}
+	head.Set("Date", time.Now().UTC().Format(http.TimeFormat)) // net/http does it in the deepest place of all
 	a.call.w.WriteHeader(http.StatusOK)
 }
 

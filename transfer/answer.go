@@ -1,24 +1,25 @@
 package transfer
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // An Outcome is what can be said of a whole answer that is no failure.
 type Outcome struct {
-	Aborted bool // the engine gave up on it: relayed, but no success
+	Aborted bool  // the engine gave up on it: relayed, but no success
+	Usage   Usage // for a list of answers their sum
 }
 
-// Verdict judges prefill's whole answer of status 200: nil if the prompt's
+// Verdict judges prefill's whole answer of status 200: no error if the prompt's
 // blocks are there, an *EngineError if the engine reports an error or an abort
 // in it, and an error that wraps ErrNotJSON if it is cut short or garbage.
-func Verdict(e Endpoint, body []byte) error {
+func Verdict(e Endpoint, body []byte) (Usage, error) {
 	out, err := Whole(e, body)
-	if err != nil {
-		return err
+	if err == nil && out.Aborted {
+		err = &EngineError{Status: 500, Message: "prefill was aborted"}
 	}
-	if out.Aborted {
-		return &EngineError{Status: 500, Message: "prefill was aborted"}
-	}
-	return nil
+	return out.Usage, err
 }
 
 // Whole judges decode's whole JSON answer of status 200. An abort without a
@@ -26,31 +27,34 @@ func Verdict(e Endpoint, body []byte) error {
 // Verdict.
 func Whole(e Endpoint, body []byte) (Outcome, error) {
 	s := scanner{b: body}
-	start := s.space(0)
-	end := s.value(start, 0)
-	if end < 0 || !s.end(end) {
-		return Outcome{}, fmt.Errorf("%w: %s, at byte %d of %d", ErrNotJSON, s.why, s.at, len(body))
+	out, said, end := s.judge(e, s.space(0), 0)
+	switch {
+	case end < 0 || !s.end(end):
+		return Outcome{Usage: unknownUsage()}, fmt.Errorf("%w: %s, at byte %d of %d", ErrNotJSON, s.why, s.at, len(body))
+	case said != nil:
+		return out, said
 	}
-	return judge(e, body, start, end)
+	return out, nil
 }
 
-// judge looks at one scanned answer, or at each of a list of them.
-func judge(e Endpoint, body []byte, start, end int) (Outcome, error) {
-	if body[start] == '[' && e == Generate {
-		var all Outcome
-		for el := (&scanner{b: body}).array(start, 0); el.more(); {
-			el.value()
-			out, err := judge(e, body, el.start, el.end)
-			if err != nil {
-				return Outcome{}, err
-			}
-			all.Aborted = all.Aborted || out.Aborted
+// judge scans the answer at i, or a list of them, inside depth lists. It
+// returns the first failure that it reports, if any, and the offset behind it.
+func (s *scanner) judge(e Endpoint, i, depth int) (out Outcome, said *EngineError, end int) {
+	if e != Generate || i >= len(s.b) || s.b[i] != '[' || depth == maxDepth {
+		ev, end := s.look(e, i, depth)
+		return Outcome{Aborted: ev.Aborted, Usage: ev.Usage}, ev.Err, end
+	}
+	out.Usage = unknownUsage()
+	el := s.array(i, depth)
+	for n := 0; el.more(); n++ {
+		one, bad, end := s.judge(e, el.start, depth+1)
+		if el.end = end; n == 0 {
+			out.Usage = one.Usage
+		} else {
+			out.Usage = out.Usage.plus(one.Usage)
 		}
-		return all, nil
+		out.Aborted = out.Aborted || one.Aborted
+		said = cmp.Or(said, bad)
 	}
-	ev := look(e, body[start:end])
-	if ev.Kind == Failure {
-		return Outcome{}, ev.Err
-	}
-	return Outcome{Aborted: ev.Aborted}, nil
+	return out, said, el.behind
 }

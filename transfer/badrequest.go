@@ -13,6 +13,7 @@ type BadRequest struct {
 // What is wrong with a body.
 const (
 	CodeJSON        = "json_parse_error"    // not one JSON object in UTF-8
+	CodeTooLong     = "request_too_large"   // of 2 GiB or more
 	CodeDuplicate   = "duplicate_key"       // a key that we read is there twice
 	CodeType        = "invalid_type"        // a key that we read has a value of the wrong type
 	CodeN           = "unsupported_n"       // more than one answer for a prompt

@@ -32,11 +32,17 @@ type benchBody struct {
 }
 
 func benchBodies() []benchBody {
-	cjk := `{"messages":[{"role":"user","content":"` + strings.Repeat("你好，世界。", 1<<20/18) + `"}]}`
 	texts := `{"prompt":["` + strings.Repeat(strings.Repeat("word ", 200)+`","`, 1<<10) + `"]}`
+	message := func(content string, times int) []byte {
+		return []byte(`{"messages":[{"role":"user","content":"` + strings.Repeat(content, times) + `"}]}`)
+	}
+	line := strings.Repeat("word ", 20)[:98]
 	return []benchBody{
+		{"ascii=1MB", Chat, message("word ", 1<<20/5)},
+		{"lines=1MB", Chat, message(line+`\n`, 1<<20/100)},
+		{"base64=1MB", Chat, message("iVBORw0KGgoAAAANSUhEUgAABkAAAAJ/", 1<<20/32)},
 		{"text=1MB", Chat, textBody(1 << 20)},
-		{"chinese=1MB", Chat, []byte(cjk)},
+		{"chinese=1MB", Chat, message("你好，世界。", 1<<20/18)},
 		{"tokens=1MB", Completions, tokenBody(1<<20, ",")},
 		{"spaced-tokens=1MB", Completions, tokenBody(1<<20, ", ")},
 		{"batch=1MB", Completions, []byte(texts)},
@@ -66,16 +72,41 @@ func BenchmarkLegs(b *testing.B) {
 				req := parse(b, Chat, string(textBody(size)))
 				a := testAttempt(req)
 				b.ReportAllocs()
+				answer := []byte(goodAnswer)
 				for b.Loop() {
 					if _, err := d.Prefill(req, a); err != nil {
 						b.Fatal(err)
 					}
-					if _, err := d.Decode(req, a, []byte(goodAnswer)); err != nil {
+					if _, err := d.Decode(req, a, answer); err != nil {
 						b.Fatal(err)
 					}
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkAttempt is all that one request costs before its legs are sent.
+func BenchmarkAttempt(b *testing.B) {
+	body, answer := textBody(1<<10), []byte(goodAnswer)
+	for _, d := range []Dialect{SGLang{}, VLLMNIXL{}} {
+		b.Run(d.Traits().Name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				req, err := Parse(Chat, body)
+				if err != nil {
+					b.Fatal(err)
+				}
+				a := NewAttempt(req)
+				a.BootstrapHost, a.BootstrapPort = "10.0.0.1", 8998
+				if _, err := d.Prefill(req, a); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := d.Decode(req, a, answer); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 
@@ -114,10 +145,9 @@ func BenchmarkVerdict(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := Verdict(Chat, body); err != nil {
+		if _, err := Verdict(Chat, body); err != nil {
 			b.Fatal(err)
 		}
-		PrefillUsage(Chat, body)
 	}
 }
 
@@ -137,8 +167,7 @@ func TestAllocations(t *testing.T) {
 	check("NextEvent", 0, func() { NextEvent(chunk, 0) })
 	check("Classify", 0, func() { Classify(Chat, chunk); Classify(Chat, done); Classify(Generate, chunk) })
 	answer := []byte(goodAnswer)
-	check("Verdict", 0, func() { _ = Verdict(Chat, answer) })
-	check("PrefillUsage", 0, func() { PrefillUsage(Chat, answer) })
+	check("Verdict", 0, func() { _, _ = Verdict(Chat, answer) })
 
 	req := parse(t, Chat, string(textBody(1<<20)))
 	a := testAttempt(req)
@@ -147,7 +176,8 @@ func TestAllocations(t *testing.T) {
 			_, _ = d.Prefill(req, a)
 			_, _ = d.Decode(req, a, answer)
 		}
-		check("legs of "+d.Traits().Name, 12, legs)
+		check("Traits", 0, func() { d.Traits() })
+		check("legs of "+d.Traits().Name, 6, legs)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		legs()

@@ -235,7 +235,7 @@ func TestCapturedAnswersAreJudgedRight(t *testing.T) {
 			}
 			return
 		}
-		if err := Verdict(e, body); err != nil && !bytes.Contains(body, []byte(`"abort"`)) {
+		if _, err := Verdict(e, body); err != nil && !bytes.Contains(body, []byte(`"abort"`)) {
 			t.Errorf("Verdict(%s) = %v", body, err)
 		}
 		if _, err := Whole(e, body); err != nil {
@@ -274,7 +274,8 @@ func TestAbortedAnswers(t *testing.T) {
 	if out, err := Whole(Chat, body); err != nil || !out.Aborted {
 		t.Errorf("Whole = %+v, %v, want aborted", out, err)
 	}
-	if failure, ok := errors.AsType[*EngineError](Verdict(Chat, body)); !ok || failure.Status != 500 {
+	_, err := Verdict(Chat, body)
+	if failure, ok := errors.AsType[*EngineError](err); !ok || failure.Status != 500 {
 		t.Errorf("Verdict = %v, want an EngineError of 500", failure)
 	}
 }

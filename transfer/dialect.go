@@ -1,7 +1,5 @@
 package transfer
 
-import "slices"
-
 // An Order says how the legs of an attempt follow each other.
 type Order uint8
 
@@ -15,7 +13,7 @@ const (
 type Traits struct {
 	Name      string // as in --dialect and in metric labels
 	Order     Order
-	Endpoints []Endpoint // the ones that it carries
+	Endpoints [endpoints]bool // by endpoint: whether it carries it
 }
 
 // A Dialect is one way in which engines hand KV blocks from prefill to decode.
@@ -78,5 +76,5 @@ func Names() []string { return []string{nameSGLang, nameVLLMNIXL} }
 
 // Carries tells whether a dialect hands requests of an endpoint off.
 func Carries(d Dialect, e Endpoint) bool {
-	return slices.Contains(d.Traits().Endpoints, e)
+	return d.Traits().Endpoints[e]
 }

@@ -10,6 +10,9 @@ const (
 	Generate // SGLang's own
 )
 
+// endpoints is how many there are.
+const endpoints = 3
+
 // Path returns the endpoint's path, the same for clients and engines.
 func (e Endpoint) Path() string {
 	switch e {

@@ -66,7 +66,7 @@ func TestVerdictOnPrefill(t *testing.T) {
 		"a stream":                     {Chat, "data: {}\n\ndata: [DONE]\n\n", -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := Verdict(c.e, []byte(c.body))
+			_, err := Verdict(c.e, []byte(c.body))
 			failure, _ := errors.AsType[*EngineError](err)
 			switch {
 			case c.status == 0 && err != nil,

@@ -21,6 +21,7 @@ type Event struct {
 	Kind    EventKind
 	Aborted bool         // a Finish whose reason is abort or error
 	Err     *EngineError // of a Failure
+	Usage   Usage        // OpenAI's endpoints: usually in the last event; /generate: in each, counting up
 }
 
 // Classify says what one event of a stream is. data is the whole event as
@@ -31,39 +32,46 @@ func Classify(e Endpoint, data []byte) Event {
 	p := bytes.TrimSpace(payload(data))
 	switch {
 	case len(p) == 0:
-		return Event{Kind: Comment}
+		return Event{Kind: Comment, Usage: unknownUsage()}
 	case string(p) == "[DONE]":
-		return Event{Kind: Done}
+		return Event{Kind: Done, Usage: unknownUsage()}
 	}
-	return look(e, p)
+	s := scanner{b: p}
+	ev, end := s.look(e, 0, 0)
+	if end < 0 || !s.end(end) {
+		return Event{Kind: Content, Usage: unknownUsage()}
+	}
+	return ev
 }
 
-// look says what a payload or a whole answer is, in one scan.
-func look(e Endpoint, b []byte) Event {
-	if len(b) == 0 || b[0] != '{' {
-		return Event{Kind: Content}
+// look says in one scan what the value at i, inside depth arrays and objects,
+// is as a payload or an answer. It returns the offset behind it, or -1.
+func (s *scanner) look(e Endpoint, i, depth int) (ev Event, end int) {
+	v := view{b: s.b, usage: unknownUsage(), remote: -1}
+	if i >= len(s.b) || s.b[i] != '{' {
+		return Event{Kind: Content, Usage: unknownUsage()}, s.value(i, depth)
 	}
-	s := scanner{b: b}
-	v := view{b: b}
-	m := s.object(0, 0)
+	m := s.object(i, depth)
 	var buf [maxKeyLen]byte
 	for m.more() {
-		name := m.name(b, &buf)
+		name := m.name(s.b, &buf)
 		switch {
 		case string(name) == "error":
 			v.failed = v.failed || m.value()[0] != 'n'
 		case string(name) == "object":
 			v.failed = v.failed || isText(m.value(), "error")
+		case string(name) == "kv_transfer_params" && m.begins('{'):
+			v.remote = count(&m, "remote_prefill_cached_tokens")
 		case e == Generate:
 			v.generate(name, &m)
 		default:
 			v.openAI(name, &m)
 		}
 	}
-	if m.behind < 0 || !s.end(m.behind) {
-		return Event{Kind: Content}
+	if m.behind < 0 {
+		return Event{}, -1
 	}
-	return v.event()
+	return v.event(i, m.behind), m.behind
 }
 
 // A view gathers what the members of a payload say.
@@ -75,29 +83,35 @@ type view struct {
 	finished bool
 	aborted  bool
 	abort    *EngineError // an abort of /generate that has a status
+	usage    Usage
+	remote   int64 // what vLLM says of the cache without being started with a flag, or -1
 }
 
-func (v *view) event() Event {
+// event says what the payload from i to end is.
+func (v *view) event(i, end int) Event {
+	ev := Event{Kind: Quiet, Usage: v.usage}
+	if v.remote >= 0 {
+		ev.Usage.Cached = v.remote
+	}
 	switch {
 	case v.failed:
-		in := readEnvelope(v.b, 0, true)
-		return Event{Kind: Failure, Err: &EngineError{
-			Status: in.status(), Message: in.message, Type: in.kind, Raw: v.b,
-		}}
+		in := readEnvelope(v.b, i, true)
+		ev.Kind, ev.Err = Failure, &EngineError{Status: in.status(), Message: in.message, Type: in.kind, Raw: v.b[i:end]}
 	case v.abort != nil:
-		return Event{Kind: Failure, Err: v.abort}
+		ev.Kind, ev.Err = Failure, v.abort
 	case v.finished:
-		return Event{Kind: Finish, Aborted: v.aborted}
+		ev.Kind, ev.Aborted = Finish, v.aborted
 	case v.content || !v.known:
-		return Event{Kind: Content}
+		ev.Kind = Content
 	}
-	return Event{Kind: Quiet}
+	return ev
 }
 
 func (v *view) openAI(name []byte, m *members) {
 	switch {
-	case string(name) == "usage":
-		v.known = v.known || m.begins('{')
+	case string(name) == "usage" && m.begins('{'):
+		v.known = true
+		v.usage.read(m)
 	case string(name) == "choices" && m.begins('['):
 		v.known = true
 		el := m.s.array(m.start, m.depth)
@@ -162,7 +176,10 @@ func (v *view) metaInfo(m *members) {
 	info := m.s.object(m.start, m.depth)
 	var buf [maxKeyLen]byte
 	for info.more() {
-		if string(info.name(v.b, &buf)) == "finish_reason" && !info.begins('n') {
+		name := info.name(v.b, &buf)
+		if string(name) != "finish_reason" {
+			v.usage.note(name, &info)
+		} else if !info.begins('n') {
 			v.finished = true
 			v.reason(&info)
 		}

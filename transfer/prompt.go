@@ -82,7 +82,7 @@ func (r *Request) noteSamplingObject(m members) *BadRequest {
 			}
 			limit = true
 			if !null {
-				r.newLimit = m.member
+				r.newLimit = m.place()
 			}
 		}
 	}

@@ -1,6 +1,9 @@
 package transfer
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // maxDrops is how many hand-off keys of a client are removed from one body.
 // There are some twenty names, each of them once in an honest body.
@@ -12,18 +15,38 @@ const maxDrops = 256
 type Request struct {
 	body     []byte
 	endpoint Endpoint
-	known    [keyHandoff]member // by key; the zero member if absent
-	open     int                // behind the opening brace
-	close    int                // the closing brace
-	lastEnd  int                // behind the last value, or open
+	known    [keyHandoff]place // by key; the zero place if absent
+	open     int               // behind the opening brace
+	close    int               // the closing brace
+	lastEnd  int               // behind the last value, or open
 	batch    int
-	drops    []cut  // hand-off keys of the client, in order
-	newLimit member // sampling_params.max_new_tokens
-	several  string // the key that asks for more than one answer a prompt, or ""
+	drops    []place // hand-off keys of the client, in order
+	newLimit place   // sampling_params.max_new_tokens
+	several  string  // the key that asks for more than one answer a prompt, or ""
+}
+
+// maxBody is the length of the longest body, because of a place's int32.
+const maxBody = math.MaxInt32
+
+// A place is where a member of ours stands in the body, as in a member. There is
+// one for each key in each Request, which this halves.
+type place struct {
+	prev, key, start, end, next int32
+	last                        bool
+}
+
+func (m *member) place() place {
+	return place{
+		prev: int32(m.prev), key: int32(m.key), start: int32(m.start), end: int32(m.end), next: int32(m.next),
+		last: m.last,
+	}
 }
 
 // Parse reads a request body, which it keeps. The error is a *BadRequest.
 func Parse(e Endpoint, body []byte) (*Request, error) {
+	if bad := tooLong(len(body)); bad != nil {
+		return nil, bad
+	}
 	r := &Request{body: body, endpoint: e}
 	s := scanner{b: body}
 	start := s.space(0)
@@ -51,6 +74,14 @@ func Parse(e Endpoint, body []byte) (*Request, error) {
 	return r, nil
 }
 
+// tooLong refuses a body of n bytes that is too long for us.
+func tooLong(n int) *BadRequest {
+	if n <= maxBody {
+		return nil
+	}
+	return &BadRequest{Message: fmt.Sprintf("the body is longer than %d bytes", maxBody), Code: CodeTooLong}
+}
+
 // notObject says why a body that does not begin with a brace is refused.
 func notObject(s *scanner, start int) *BadRequest {
 	if start >= len(s.b) {
@@ -70,7 +101,7 @@ func (r *Request) note(k key, name []byte, m *members) *BadRequest {
 	if r.known[k].end != 0 {
 		return duplicate(string(name), m.key)
 	}
-	r.known[k] = m.member
+	r.known[k] = m.place()
 	value := r.body[m.start:m.end]
 	if value[0] == 'n' {
 		return nil
@@ -100,7 +131,7 @@ func (r *Request) drop(m *member) *BadRequest {
 			Code:    CodeDuplicate,
 		}
 	}
-	r.drops = append(r.drops, cutOf(m))
+	r.drops = append(r.drops, m.place())
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
@@ -190,5 +191,14 @@ func TestABatchIsBounded(t *testing.T) {
 	err := SGLang{}.Check(batch(MaxBatch + 1))
 	if bad, ok := errors.AsType[*BadRequest](err); !ok || bad.Code != CodeBatch || bad.Param != "prompt" {
 		t.Errorf("Check of %d prompts = %v, want %s", MaxBatch+1, err, CodeBatch)
+	}
+}
+
+func TestABodyIsShorterThan2GiB(t *testing.T) {
+	if bad := tooLong(math.MaxInt32); bad != nil {
+		t.Errorf("tooLong(MaxInt32) = %v", bad)
+	}
+	if bad := tooLong(math.MaxInt32 + 1); bad == nil || bad.Code != CodeTooLong {
+		t.Errorf("tooLong(MaxInt32+1) = %v, want %s", bad, CodeTooLong)
 	}
 }

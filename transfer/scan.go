@@ -68,48 +68,76 @@ const (
 	highs = 0x8080808080808080
 )
 
-// zeros sets the high bit of each zero byte of x. Only the lowest set bit is
-// sure: a borrow may set further ones above it.
-func zeros(x uint64) uint64 { return (x - ones) & ^x & highs }
+// word reads eight bytes, the first into the lowest bits.
+func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+
+// special sets the high bit of each byte that cannot stand for itself inside a
+// string: a quote, a backslash, a control character. Only the lowest set bit of
+// those in highs is sure: a borrow may set further ones above it.
+//
+// With its second bit turned, a quote is a space and a space is not, so that
+// one comparison finds quotes and control characters.
+func special(x uint64) uint64 {
+	return (((x ^ ones*2) - ones*(' '+1)) | ((x ^ ones*'\\') - ones)) &^ x
+}
 
 // str scans a string whose opening quote is at i.
 func (s *scanner) str(i int) int {
 	start := i + 1
-	i = start
 	var seen uint64 // all bytes of the string or-ed, to know if any is not ASCII
-	for {
-		for i+8 <= len(s.b) {
-			x := binary.LittleEndian.Uint64(s.b[i:])
-			special := zeros(x^ones*'"') | zeros(x^ones*'\\') | (x-ones*' ')&^x&highs
-			if special != 0 {
-				n := bits.TrailingZeros64(special) &^ 7
-				seen |= x & (1<<n - 1)
-				i += n / 8
-				break
-			}
-			seen |= x
-			i += 8
-		}
+	for i = start; ; {
+		var bytes uint64
+		i, bytes = s.ordinary(i)
+		seen |= bytes
 		if i >= len(s.b) {
 			return s.fail(i, whyEnd)
 		}
-		switch c := s.b[i]; {
-		case c == '"':
-			if seen&highs != 0 && !utf8.Valid(s.b[start:i]) {
-				return s.badUTF8(start)
+		switch s.b[i] {
+		case '"':
+			if seen&highs != 0 {
+				if bad := s.utf8(start, i); bad < i {
+					return s.fail(bad, whyUTF8)
+				}
 			}
 			return i + 1
-		case c == '\\':
+		case '\\':
 			if i = s.escape(i); i < 0 {
 				return -1
 			}
-		case c < ' ':
+		default:
 			return s.fail(i, whyControl)
-		default: // in the last seven bytes of the text
-			seen |= uint64(c)
-			i++
 		}
 	}
+}
+
+// ordinary goes over what stands for itself in a string, up to a quote, a
+// backslash, a control character or the end. It also returns the bytes that it
+// went over or-ed.
+func (s *scanner) ordinary(i int) (next int, seen uint64) {
+	b := s.b[i:]
+	for ; len(b) >= 32; b = b[32:] {
+		w, x, y, z := word(b), word(b[8:]), word(b[16:]), word(b[24:])
+		if (special(w)|special(x)|special(y)|special(z))&highs != 0 {
+			break
+		}
+		seen |= w | x | y | z
+	}
+	for ; len(b) >= 8; b = b[8:] {
+		x := word(b)
+		if found := special(x) & highs; found != 0 {
+			n := bits.TrailingZeros64(found) &^ 7
+			return len(s.b) - len(b) + n/8, seen | x&(1<<n-1)
+		}
+		seen |= x
+	}
+	for i = len(s.b) - len(b); i < len(s.b); i++ {
+		c := s.b[i]
+		if c == '"' || c == '\\' || c < ' ' {
+			break
+		}
+		seen |= uint64(c)
+	}
+	return i, seen
 }
 
 // escape scans an escape whose backslash is at i. Surrogates need not be
@@ -132,15 +160,30 @@ func (s *scanner) escape(i int) int {
 	return s.fail(i, whyEscape)
 }
 
-// badUTF8 notes where the string that begins at i stops being UTF-8.
-func (s *scanner) badUTF8(i int) int {
-	for {
-		r, n := utf8.DecodeRune(s.b[i:])
+// utf8 returns the offset of the first byte of s.b[i:end] that is not UTF-8, or
+// end. Characters of three bytes, which Chinese, Japanese and Korean are written
+// in, are judged here, because the library takes twice as long for them.
+func (s *scanner) utf8(i, end int) int {
+	for i < end {
+		if i+8 <= len(s.b) {
+			x := word(s.b[i:])
+			// E0 with less than A0 behind it is too long, ED with more a surrogate.
+			if y := x & 0x200f; x&0xc0c0f0 == 0x8080e0 && y != 0x0000 && y != 0x200d {
+				i += 3
+				continue
+			}
+			if ascii := bits.TrailingZeros64(x&highs) / 8; ascii > 0 {
+				i += ascii // perhaps beyond end, where nothing but a quote is
+				continue
+			}
+		}
+		r, n := utf8.DecodeRune(s.b[i:end])
 		if r == utf8.RuneError && n <= 1 {
-			return s.fail(i, whyUTF8)
+			return i
 		}
 		i += n
 	}
+	return end
 }
 
 // hexDigit returns the value of a hexadecimal digit, or -1.

@@ -3,9 +3,11 @@ package transfer
 import (
 	"encoding/json"
 	"errors"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // deep returns n lists, one in the other.
@@ -123,17 +125,94 @@ func TestEveryCutOfABodyIsRefused(t *testing.T) {
 }
 
 // TestStringsOfEveryLength puts a quote, an escape, a control character and a
-// bad byte at every place relative to the eight bytes looked at together.
+// bad byte at every place relative to the bytes that are looked at together.
 func TestStringsOfEveryLength(t *testing.T) {
-	for n := range 40 {
-		fill := strings.Repeat("x", n)
-		for tail, valid := range map[string]bool{
-			`"}`: true, `\n"}`: true, `\\"}`: true, "é\"}": true, "\x01\"}": false, "\xff\"}": false, `\q"}`: false, "\x80\x01\"}": false,
-		} {
-			body := `{"a":"` + fill + tail
-			if _, err := Parse(Chat, []byte(body)); (err == nil) != valid {
-				t.Errorf("Parse(%q) = %v, want success %v", body, err, valid)
+	for n := range 80 {
+		for _, fill := range []string{"x", " !#[]\x7f"} {
+			fill = strings.Repeat(fill, n)[:n]
+			for tail, valid := range map[string]bool{
+				`"}`: true, `\n"}`: true, `\\"}`: true, "é\"}": true, "\x01\"}": false, "\x1f\"}": false, "\xff\"}": false,
+				`\q"}`: false, "\x80\x01\"}": false, `\n` + fill + `"}`: true, `\n` + fill + "\x00\"}": false,
+			} {
+				body := `{"a":"` + fill + tail
+				if _, err := Parse(Chat, []byte(body)); (err == nil) != valid {
+					t.Errorf("Parse(%q) = %v, want success %v", body, err, valid)
+				}
 			}
 		}
+	}
+}
+
+// TestUTF8IsJudgedAsTheLibraryDoes makes strings of whole characters, of halves
+// and of bytes at the limits of what UTF-8 allows.
+func TestUTF8IsJudgedAsTheLibraryDoes(t *testing.T) {
+	parts := []string{
+		"a", "plain ", "é", "好", "\u0800", "\ud7ff", "\ue000", "😀", "\xe0\x9f\xbf", "\xe0\xa0\x80", "\xed\x9f\xbf", "\xed\xa0\x80",
+		"\xef\xbf\xbf", "\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xe4\xbd", "\xe4", "\x80", "\xbf", "\xc0", "\xc1", "\xe0", "\xed", "\xf5", "\xff", "\x7f",
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	valid := 0
+	for range 50_000 {
+		text := []byte(`"`)
+		of := parts[:9-r.IntN(2)]
+		if r.IntN(4) == 0 {
+			of = parts
+		}
+		for range r.IntN(12) {
+			text = append(text, of[r.IntN(len(of))]...)
+		}
+		want := 1
+		for want < len(text) {
+			c, n := utf8.DecodeRune(text[want:])
+			if c == utf8.RuneError && n == 1 {
+				break
+			}
+			want += n
+		}
+		s := scanner{b: append(text, `" and more behind`...)}
+		if want < len(text) {
+			if end := s.str(0); end != -1 || s.at != want || s.why != whyUTF8 {
+				t.Fatalf("str(%q) = %d, %q at %d, want a fault at %d", text, end, s.why, s.at, want)
+			}
+			continue
+		}
+		valid++
+		if end := s.str(0); end != len(text)+1 {
+			t.Fatalf("str(%q) = %d, %q at %d, want it to be valid", text, end, s.why, s.at)
+		}
+	}
+	if valid < 5_000 || valid > 45_000 {
+		t.Errorf("%d of the strings were valid, want more of the other kind", valid)
+	}
+}
+
+// TestListsOfIntegersAreJudgedAsTheLibraryDoes makes lists of token ids with a
+// fault here and there.
+func TestListsOfIntegersAreJudgedAsTheLibraryDoes(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	valid := 0
+	for range 50_000 {
+		list := []byte(`[`)
+		for n := range r.IntN(12) {
+			if n > 0 {
+				list = append(list, ", "[:1+r.IntN(2)]...)
+			}
+			list = strconv.AppendInt(list, r.Int64N(1<<r.IntN(40)), 10)
+		}
+		list = append(list, ']')
+		if r.IntN(2) == 0 {
+			list[r.IntN(len(list))] = "0, -.e]\n\"\xa0\xac\xb0\xe4"[r.IntN(13)]
+		}
+		body := `{"a":` + string(list) + `,"and":"more"}`
+		_, err := Parse(Chat, []byte(body))
+		if json.Valid([]byte(body)) != (err == nil) {
+			t.Fatalf("Parse(%q) = %v", body, err)
+		}
+		if err == nil {
+			valid++
+		}
+	}
+	if valid < 25_000 || valid > 45_000 {
+		t.Errorf("%d of the lists were valid, want more of the other kind", valid)
 	}
 }

@@ -13,7 +13,7 @@ type SGLang struct{}
 
 // Traits implements Dialect.
 func (SGLang) Traits() Traits {
-	return Traits{Name: nameSGLang, Order: Concurrent, Endpoints: []Endpoint{Chat, Completions, Generate}}
+	return Traits{Name: nameSGLang, Order: Concurrent, Endpoints: [endpoints]bool{Chat: true, Completions: true, Generate: true}}
 }
 
 // Check implements Dialect. The engine puts all samples of a prompt into one
@@ -33,12 +33,14 @@ func (SGLang) Check(req *Request) error {
 
 // Prefill implements Dialect.
 func (d SGLang) Prefill(req *Request, a Attempt) (Leg, error) {
-	return req.leg(req.quiet(nil), d.keys(req, a)), nil
+	var few [fewCuts]cut
+	return req.leg(req.quiet(few[:0]), d.keys(req, a)), nil
 }
 
 // Decode implements Dialect.
 func (d SGLang) Decode(req *Request, a Attempt, _ []byte) (Leg, error) {
-	l := req.leg(nil, d.keys(req, a))
+	var few [fewCuts]cut
+	l := req.leg(few[:0], d.keys(req, a))
 	l.HandedOff = true
 	l.Merged = req.inputLogprobs() != ""
 	return l, nil
@@ -55,13 +57,13 @@ func (r *Request) quiet(cuts []cut) []cut {
 	return cuts
 }
 
-// keys writes, behind a comma, the hand-off keys that both legs carry: one of each, or for a
-// list of prompts lists of its length.
+// keys writes, behind a comma, the hand-off keys that both legs carry: one of
+// each, or for a list of prompts lists of its length.
 func (SGLang) keys(req *Request, a Attempt) []byte {
-	host := appendText(nil, a.BootstrapHost)
-	port := []byte("null")
+	host := appendText(make([]byte, 0, 64), a.BootstrapHost)
+	port := append(make([]byte, 0, 8), "null"...)
 	if a.BootstrapPort != 0 {
-		port = strconv.AppendInt(nil, int64(a.BootstrapPort), 10)
+		port = strconv.AppendInt(port[:0], int64(a.BootstrapPort), 10)
 	}
 	n := req.Batch()
 	b := make([]byte, 0, 96+(n+1)*(len(host)+len(port)+64))

@@ -13,13 +13,13 @@ type cut struct {
 
 // cutOf removes a member and the comma behind it. If the members up to the end
 // of an object are all removed, join takes the comma before them instead.
-func cutOf(m *member) cut {
-	return cut{from: m.key, to: m.next, prev: m.prev, last: m.last}
+func cutOf(p *place) cut {
+	return cut{from: int(p.key), to: int(p.next), prev: int(p.prev), last: p.last}
 }
 
 // setTo replaces a member's value.
-func setTo(m *member, with string) cut {
-	return cut{from: m.start, to: m.end, with: []byte(with), value: true}
+func setTo(p *place, with string) cut {
+	return cut{from: int(p.start), to: int(p.end), with: []byte(with), value: true}
 }
 
 // A Leg is the request of one leg.
@@ -31,11 +31,18 @@ type Leg struct {
 	Merged    bool     // a decode leg whose JSON answer must go through Merge
 }
 
+// fewCuts is the number of cuts that most legs do with, so that they take no
+// memory of their own.
+const fewCuts = 8
+
 // leg writes a leg's body: the client's with the cuts made, and with tail behind
 // the client's own members. tail is a comma and one or more members, or empty.
 func (r *Request) leg(cuts []cut, tail []byte) Leg {
-	cuts = join(append(cuts, r.drops...))
-	l := Leg{Path: r.endpoint.Path(), Body: make([][]byte, 0, 2*len(cuts)+4)}
+	for i := range r.drops {
+		cuts = append(cuts, cutOf(&r.drops[i]))
+	}
+	cuts = join(cuts)
+	l := Leg{Path: r.endpoint.Path(), Body: make([][]byte, 0, 2*len(cuts)+3)}
 	at, kept := 0, r.lastEnd > r.open
 	for i := range cuts {
 		c := &cuts[i]

@@ -12,51 +12,11 @@ type Usage struct {
 // unknownUsage is what an answer says that says nothing.
 func unknownUsage() Usage { return Usage{Prompt: -1, Completion: -1, Cached: -1} }
 
-// AnswerUsage reads the usage of an answer, or of the event of a stream that
-// has it (OpenAI's endpoints: usually the last; /generate: each, counting up).
-// For a list of answers it is their sum. data may be a whole event.
-func AnswerUsage(e Endpoint, data []byte) Usage {
-	b := payload(data)
-	s := scanner{b: b}
-	start := s.space(0)
-	if start >= len(b) {
-		return unknownUsage()
-	}
-	switch b[start] {
-	case '{':
-		return usageOf(b, start)
-	case '[':
-		if e == Generate {
-			return usageSum(b, start)
-		}
-	}
-	return unknownUsage()
+// plus adds the usage of another answer; one unknown makes a sum unknown.
+func (u Usage) plus(v Usage) Usage {
+	return Usage{plus(u.Prompt, v.Prompt), plus(u.Completion, v.Completion), plus(u.Cached, v.Cached)}
 }
 
-// PrefillUsage returns how many tokens prefill says the prompt has, and how many
-// of them it had cached; -1 is unknown. known tells whether cachedTokens is.
-func PrefillUsage(e Endpoint, answer []byte) (promptTokens, cachedTokens int64, known bool) {
-	u := AnswerUsage(e, answer)
-	return u.Prompt, u.Cached, u.Cached >= 0
-}
-
-func usageSum(b []byte, start int) Usage {
-	var sum Usage
-	n := 0
-	for el := (&scanner{b: b}).array(start, 0); el.more(); n++ {
-		if !el.begins('{') {
-			return unknownUsage()
-		}
-		u := usageOf(b, el.start)
-		sum = Usage{plus(sum.Prompt, u.Prompt), plus(sum.Completion, u.Completion), plus(sum.Cached, u.Cached)}
-	}
-	if n == 0 {
-		return unknownUsage()
-	}
-	return sum
-}
-
-// plus adds counts; one unknown makes the sum unknown.
 func plus(a, b int64) int64 {
 	if a < 0 || b < 0 {
 		return -1
@@ -64,62 +24,43 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-func usageOf(b []byte, start int) Usage {
-	u := unknownUsage()
-	remote := int64(-1)
-	m := (&scanner{b: b}).object(start, 0)
+// read takes what a usage object says.
+func (u *Usage) read(m *members) {
+	in := m.s.object(m.start, m.depth)
 	var buf [maxKeyLen]byte
-	for m.more() {
-		if !m.begins('{') {
-			continue
-		}
-		switch string(m.name(b, &buf)) {
-		case "usage", "meta_info":
-			u.read(b, m.start)
-		case "kv_transfer_params": // vLLM tells here without being started with a flag
-			remote = count(b, m.start, "remote_prefill_cached_tokens")
-		}
+	for in.more() {
+		u.note(in.name(in.s.b, &buf), &in)
 	}
-	if m.behind < 0 {
-		return unknownUsage()
-	}
-	if remote >= 0 {
-		u.Cached = remote
-	}
-	return u
+	m.end = in.behind
 }
 
-// read takes what a usage or meta_info object says.
-func (u *Usage) read(b []byte, start int) {
-	m := (&scanner{b: b}).object(start, 1)
-	var buf [maxKeyLen]byte
-	for m.more() {
-		value := m.value()
-		switch string(m.name(b, &buf)) {
-		case "prompt_tokens":
-			u.Prompt = countOf(value)
-		case "completion_tokens":
-			u.Completion = countOf(value)
-		case "cached_tokens":
-			u.Cached = countOf(value)
-		case "prompt_tokens_details":
-			if value[0] == '{' {
-				u.Cached = count(b, m.start, "cached_tokens")
-			}
+// note takes what a member of a usage or meta_info object says.
+func (u *Usage) note(name []byte, m *members) {
+	switch string(name) {
+	case "prompt_tokens":
+		u.Prompt = countOf(m.value())
+	case "completion_tokens":
+		u.Completion = countOf(m.value())
+	case "cached_tokens":
+		u.Cached = countOf(m.value())
+	case "prompt_tokens_details":
+		if m.begins('{') {
+			u.Cached = count(m, "cached_tokens")
 		}
 	}
 }
 
-// count returns the count that a key of the object at start holds, or -1.
-func count(b []byte, start int, name string) int64 {
+// count returns the count that a key of an object holds, or -1.
+func count(m *members, name string) int64 {
 	n := int64(-1)
-	m := (&scanner{b: b}).object(start, 1)
+	in := m.s.object(m.start, m.depth)
 	var buf [maxKeyLen]byte
-	for m.more() {
-		if string(m.name(b, &buf)) == name {
-			n = countOf(m.value())
+	for in.more() {
+		if string(in.name(in.s.b, &buf)) == name {
+			n = countOf(in.value())
 		}
 	}
+	m.end = in.behind
 	return n
 }
 

@@ -1,6 +1,9 @@
 package transfer
 
-import "testing"
+import (
+	"bytes"
+	"testing"
+)
 
 // TestUsageNeverInventsAZero: what an engine does not say is -1 (I8).
 func TestUsageNeverInventsAZero(t *testing.T) {
@@ -9,6 +12,8 @@ func TestUsageNeverInventsAZero(t *testing.T) {
 		data string
 		want Usage
 	}{
+		"a comment":                {Chat, ": ping\n\n", Usage{-1, -1, -1}},
+		"the end of a stream":      {Chat, "data: [DONE]\n\n", Usage{-1, -1, -1}},
 		"nothing":                  {Chat, ``, Usage{-1, -1, -1}},
 		"no usage":                 {Chat, `{"choices":[]}`, Usage{-1, -1, -1}},
 		"usage is null":            {Chat, `{"usage":null}`, Usage{-1, -1, -1}},
@@ -29,12 +34,17 @@ func TestUsageNeverInventsAZero(t *testing.T) {
 		"counts that are no count": {Chat, `{"usage":{"prompt_tokens":-1,"completion_tokens":1.5}}`, Usage{-1, -1, -1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := AnswerUsage(c.e, []byte(c.data)); got != c.want {
-				t.Errorf("AnswerUsage(%s) = %+v, want %+v", c.data, got, c.want)
+			data := []byte(c.data)
+			if !bytes.HasPrefix(data, []byte("data:")) {
+				if out, _ := Whole(c.e, data); out.Usage != c.want {
+					t.Errorf("Whole(%s) has %+v, want %+v", c.data, out.Usage, c.want)
+				}
 			}
-			prompt, cached, known := PrefillUsage(c.e, []byte(c.data))
-			if prompt != c.want.Prompt || cached != c.want.Cached || known != (cached >= 0) {
-				t.Errorf("PrefillUsage(%s) = %d, %d, %v", c.data, prompt, cached, known)
+			if data = bytes.TrimSpace(data); bytes.HasPrefix(data, []byte("[")) {
+				return // no event is a list
+			}
+			if ev := Classify(c.e, data); ev.Usage != c.want {
+				t.Errorf("Classify(%s) has %+v, want %+v", c.data, ev.Usage, c.want)
 			}
 		})
 	}

@@ -33,11 +33,10 @@ func (r *Request) checkPromptParts() error {
 	return nil
 }
 
-// withoutPromptParts cuts from a decode leg what only prefill may be asked.
-// Asked for it, decode would need all of the prompt's hidden states, which do
-// not come over with its blocks.
-func (r *Request) withoutPromptParts() []cut {
-	var cuts []cut
+// withoutPromptParts adds the cuts of what only prefill may be asked. Asked for
+// it, decode would need all of the prompt's hidden states, which do not come
+// over with its blocks.
+func (r *Request) withoutPromptParts(cuts []cut) []cut {
 	if r.truth(keyEcho) {
 		cuts = append(cuts, cutOf(&r.known[keyEcho]))
 	}
@@ -73,7 +72,7 @@ func (r *Request) lastMessage() int {
 		return at
 	}
 	s := scanner{b: r.body}
-	for e := s.array(r.known[keyMessages].start, 1); e.more(); {
+	for e := s.array(int(r.known[keyMessages].start), 1); e.more(); {
 		at = e.start
 	}
 	return at

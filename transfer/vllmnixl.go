@@ -15,7 +15,7 @@ const pullParams = `,"kv_transfer_params":{"do_remote_decode":true,"do_remote_pr
 
 // Traits implements Dialect.
 func (VLLMNIXL) Traits() Traits {
-	return Traits{Name: nameVLLMNIXL, Order: PrefillFirst, Endpoints: []Endpoint{Chat, Completions}}
+	return Traits{Name: nameVLLMNIXL, Order: PrefillFirst, Endpoints: [endpoints]bool{Chat: true, Completions: true}}
 }
 
 // Check implements Dialect. One answer of prefill describes the blocks of one
@@ -38,14 +38,16 @@ func (VLLMNIXL) Check(req *Request) error {
 
 // Prefill implements Dialect.
 func (VLLMNIXL) Prefill(req *Request, _ Attempt) (Leg, error) {
-	cuts, tail := req.oneToken()
-	return req.leg(cuts, append(tail, pullParams...)), nil
+	var few [fewCuts]cut
+	cuts, tail := req.oneToken(few[:0])
+	return req.leg(cuts, []byte(tail+pullParams)), nil
 }
 
-// oneToken returns the cuts and the tail that make a leg generate one token,
-// whichever names the client used for its limits, and answer it in one piece.
-func (r *Request) oneToken() (cuts []cut, tail []byte) {
-	cuts = r.quiet(make([]cut, 0, 8))
+// oneToken adds the cuts, and returns the tail, that make a leg generate one
+// token, whichever names the client used for its limits, and answer it in one
+// piece.
+func (r *Request) oneToken(cuts []cut) (_ []cut, tail string) {
+	cuts = r.quiet(cuts)
 	for _, k := range [...]key{keyMinTokens, keyMinCompletionTokens} {
 		if m := &r.known[k]; m.end != 0 {
 			cuts = append(cuts, cutOf(m))
@@ -55,9 +57,9 @@ func (r *Request) oneToken() (cuts []cut, tail []byte) {
 		cuts = append(cuts, setTo(m, "1"))
 	}
 	if m := &r.known[keyMaxTokens]; m.end != 0 {
-		return append(cuts, setTo(m, "1")), nil
+		return append(cuts, setTo(m, "1")), ""
 	}
-	return cuts, []byte(`,"max_tokens":1`)
+	return cuts, `,"max_tokens":1`
 }
 
 // Decode implements Dialect.
@@ -66,7 +68,8 @@ func (VLLMNIXL) Decode(req *Request, _ Attempt, answer []byte) (Leg, error) {
 	if err != nil {
 		return Leg{}, err
 	}
-	l := req.leg(req.withoutPromptParts(), withParams(nil, params))
+	var few [fewCuts]cut
+	l := req.leg(req.withoutPromptParts(few[:0]), withParams("", params))
 	l.HandedOff = params != nil
 	l.Merged = req.promptParts()
 	return l, nil
@@ -78,16 +81,19 @@ func (VLLMNIXL) Release(req *Request, _ Attempt, answer []byte) (Leg, error) {
 	if err != nil {
 		return Leg{}, err
 	}
-	cuts, tail := req.oneToken()
-	l := req.leg(append(cuts, req.withoutPromptParts()...), withParams(tail, params))
+	var few [fewCuts]cut
+	cuts, tail := req.oneToken(few[:0])
+	l := req.leg(req.withoutPromptParts(cuts), withParams(tail, params))
 	l.HandedOff = params != nil
 	return l, nil
 }
 
 // withParams adds prefill's kv_transfer_params to a tail, as they are.
-func withParams(tail, params []byte) []byte {
+func withParams(tail string, params []byte) []byte {
+	const name = `,"kv_transfer_params":`
 	if params == nil {
-		return tail
+		return []byte(tail)
 	}
-	return append(append(tail, `,"kv_transfer_params":`...), params...)
+	b := append(make([]byte, 0, len(tail)+len(name)+len(params)), tail...)
+	return append(append(b, name...), params...)
 }

@@ -84,5 +84,65 @@ func table() []mutant {
 			"		if float64(l.InFlight) >= bound {", "		if false && float64(l.InFlight) >= bound {",
 			"TestPrefixHashBoundsTheLoad",
 		},
+		{
+			"a body that stalls is waited for", "router/body.go",
+			"	_ = p.control.SetReadDeadline(time.Now().Add(p.stall)) // a recorder in tests has none\n", "",
+			"TestUnfinishedBodies",
+		},
+		{
+			"a promise of 300 MB is waited for", "router/body.go",
+			"	if r.ContentLength > h.cfg.MaxBodyBytes {", "	if r.ContentLength > h.cfg.MaxBodyBytes && false {",
+			"TestTooLarge",
+		},
+		{
+			"a client's own request id reaches the engines", "router/headers.go",
+			`add("X-Request-Id", attemptID)`, `add("X-Request-Id", r.Header.Get("X-Request-Id"))`,
+			"TestOverlappingIDs",
+		},
+		{
+			"the key that we check goes up to the engines", "router/headers.go",
+			"	case len(h.cfg.APIKeys) > 0:", "	case false:",
+			"TestKeysUp",
+		},
+		{
+			"an engine's cookies reach the client", "router/headers.go",
+			`"Alt-Svc", "Set-Cookie",`, `"Alt-Svc",`,
+			"TestHeadersDown",
+		},
+		{
+			"a connection that the engine closed is used again", "exchange/pool.go",
+			"p.idleTimeout && c.quiet() {", "p.idleTimeout {",
+			"TestIdleConnection",
+		},
+		{
+			"a room is used again", "transfer/attempt.go",
+			"	_, _ = rand.Read(random) //", "	_ = rand.Read //",
+			"TestAttemptsShareNothing",
+		},
+		{
+			"an escaped hand-off key is kept", "transfer/key.go",
+			`	if bytes.IndexByte(raw, '\\') < 0 {`, `	if bytes.IndexByte(raw, '\\') < 0 || true {`,
+			"TestGolden",
+		},
+		{
+			"a hand-off key inside vllm_xargs is kept", "transfer/request.go",
+			"if handoffKey(inner.name(r.body, &buf)) && inner.finish() {", "if handoffKey(inner.name(r.body, &buf)) && false {",
+			"TestLegsAreTheClientsBodyButForOurEdits",
+		},
+		{
+			"prefill's leg streams", "transfer/sglang.go",
+			"	if r.Stream() {\n		cuts", "	if false {\n		cuts",
+			"TestGolden",
+		},
+		{
+			"the second of two models decides", "transfer/request.go",
+			"	if r.known[k].end != 0 {", "	if r.known[k].end != 0 && k != keyModel {",
+			"TestDuplicatesOfKeysThatWeReadAreRefused",
+		},
+		{
+			"a hand-off with null blocks reaches decode", "transfer/handoff.go",
+			"	if value[0] != '[' {\n		return false", "	if value[0] != '[' {\n		return true",
+			"TestVLLMHandOffsThatKillOrHangDecodeAreRefused",
+		},
 	}
 }
