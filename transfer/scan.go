@@ -115,12 +115,11 @@ func (s *scanner) str(i int) int {
 // went over or-ed.
 func (s *scanner) ordinary(i int) (next int, seen uint64) {
 	b := s.b[i:]
-	for ; len(b) >= 32; b = b[32:] {
-		w, x, y, z := word(b), word(b[8:]), word(b[16:]), word(b[24:])
-		if (special(w)|special(x)|special(y)|special(z))&highs != 0 {
-			break
+	if len(b) >= 32 {
+		n, beyondASCII := skipPlain(b)
+		if b = b[n:]; beyondASCII {
+			seen = highs
 		}
-		seen |= w | x | y | z
 	}
 	for ; len(b) >= 8; b = b[8:] {
 		x := word(b)
