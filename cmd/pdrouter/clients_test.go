@@ -4,20 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"go.uber.org/zap"
-
-	"pdrouter/sim"
-	"pdrouter/workers"
 )
 
 // TestOfficialClients runs the clients that people use against a router with
@@ -43,15 +36,6 @@ func TestOfficialClients(t *testing.T) {
 			})
 		}
 	}
-}
-
-// missing skips a test whose needs are not there; in CI that is a failure.
-func missing(t *testing.T, what string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatal(what)
-	}
-	t.Skip(what)
 }
 
 // scriptFor returns the path of a client's script: node looks for packages
@@ -113,61 +97,4 @@ func checkClient(t *testing.T, program, script, base string) {
 	if got.UnknownModel != "model_not_found" || got.Several == "" {
 		t.Errorf("codes of errors = %q for an unknown model, %q for n=2", got.UnknownModel, got.Several)
 	}
-}
-
-// expect returns the text that a simulated engine answers a request with.
-func expect(t *testing.T, path string, body map[string]any) string {
-	t.Helper()
-	b, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	texts, err := sim.Expect(path, b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return texts[0]
-}
-
-// startFleet runs two simulated engines of either role and a router in front
-// of them until the test ends, and returns the router's URL.
-func startFleet(t *testing.T, dialect string) (base string) {
-	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 8)
-	cfg := DefaultConfig()
-	cfg.Host, cfg.Port, cfg.MetricsHost, cfg.MetricsPort = "127.0.0.1", 0, "127.0.0.1", 0
-	var engines []*sim.Engine
-	for i := range 4 {
-		sc := sim.DefaultConfig()
-		sc.Dialect, sc.Role = dialect, [...]string{"prefill", "decode"}[i/2]
-		sc.Addr, sc.BootstrapAddr = "127.0.0.1:0", "127.0.0.1:0"
-		e, err := sim.New(sc)
-		if err != nil {
-			t.Fatal(err)
-		}
-		engines = append(engines, e)
-		go func() { ended <- e.Run(ctx) }()
-		cfg.Workers.Specs = append(cfg.Workers.Specs, workers.Spec{Role: workers.Role(i / 2), URL: e.URL()})
-	}
-	d, err := newDaemon(ctx, cfg, zap.NewNop())
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { ended <- d.run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		for range len(engines) + 1 {
-			if err := <-ended; err != nil {
-				t.Errorf("a part ended with %v", err)
-			}
-		}
-		for _, e := range engines {
-			if v := e.Violations(); len(v) > 0 {
-				t.Errorf("%s counted violations: %q", e.URL(), v)
-			}
-		}
-	})
-	d.registry.Look(ctx)
-	return "http://127.0.0.1:" + strconv.Itoa(d.data.Addr().(*net.TCPAddr).Port)
 }

@@ -112,6 +112,9 @@ func (d *daemon) serveClients(ctx context.Context) error {
 	defer cut(router.ErrDrained)
 	srv := d.server(d.handler)
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
+	var idle unasked
+	srv.ConnState = idle.note
+	srv.RegisterOnShutdown(idle.close)
 	drained := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(drained)

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"pdrouter/sim"
+)
+
+// post sends a body, as from a client that keeps its connections, and returns
+// the answer.
+func post(t *testing.T, client *http.Client, url, body string) (status int, answer string) {
+	t.Helper()
+	resp, err := client.Post(url, "application/json", bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Errorf("post %s: %v", url, err)
+		return 0, ""
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Errorf("post %s: %v", url, err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// complete asks for a completion and wants the right text.
+func complete(t *testing.T, client *http.Client, base, prompt string, tokens int) {
+	t.Helper()
+	body := jsonOf(t, map[string]any{"model": "sim-model", "prompt": prompt, "max_tokens": tokens, "ignore_eos": true})
+	status, answer := post(t, client, base+"/v1/completions", body)
+	texts, err := parseAnswer("/v1/completions", answer)
+	if want := expectAll(t, "/v1/completions", body); status != 200 || err != nil || len(texts) != 1 || texts[0] != want[0] {
+		t.Errorf("completion = %d %s, want 200 and %q", status, answer, want)
+	}
+}
+
+// shares returns how many requests each engine has had.
+func shares(engines []*sim.Engine) []int {
+	n := make([]int, len(engines))
+	for i, e := range engines {
+		n[i] = int(e.Stats().TotalRequests)
+	}
+	return n
+}
+
+// A hundred requests that arrive at one time spread as if they had come one by
+// one: no worker gets more than the load bound, 1.25 times the average, though
+// none has answered yet when the last one is placed.
+func TestBurstSpreads(t *testing.T) {
+	const burst = 100
+	for _, tt := range []struct {
+		name    string
+		size    int // of a prompt, in bytes
+		dialect string
+		most    int
+	}{
+		{"prompts with blocks to find again, sglang", 2048, sim.SGLang, 64},
+		{"prompts with blocks to find again, vllm-nixl", 2048, sim.VLLMNixl, 64},
+		{"prompts shorter than a block, sglang", 100, sim.SGLang, 51},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := newFleet(t, fleetPlan{dialect: tt.dialect, engine: func(c *sim.Config) {
+				c.MaxRunning = burst
+				c.KVTokens = 1 << 20
+				c.DecodePerToken = 125 * time.Millisecond // so that none ends before the last has come
+			}})
+			client := newClient(t)
+			var wg sync.WaitGroup
+			for i := range burst {
+				wg.Go(func() { complete(t, client, f.base, prompt(i, tt.size), 8) })
+			}
+			wg.Wait()
+			for role, engines := range map[string][]*sim.Engine{"prefill": f.prefill, "decode": f.decode} {
+				got := shares(engines)
+				// vLLM's prefill legs end early: the bound holds at each moment, and
+				// the sum may be off by what ended meanwhile.
+				slack := 0
+				if tt.dialect == sim.VLLMNixl && role == "prefill" {
+					slack = 10
+				}
+				if got[0]+got[1] != burst || max(got[0], got[1]) > tt.most+slack {
+					t.Errorf("%s engines had %v requests, want %d in all and at most %d each", role, got, burst, tt.most+slack)
+				}
+			}
+		})
+	}
+}
+
+// The same prompt goes where its blocks are, and is found there from the second
+// time on; different ones spread.
+func TestSamePromptSamePair(t *testing.T) {
+	const times, size = 20, 4096
+	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
+		t.Run(dialect, func(t *testing.T) {
+			f := newFleet(t, fleetPlan{dialect: dialect})
+			client := newClient(t)
+			for range times {
+				complete(t, client, f.base, prompt(7, size), 4)
+			}
+			for role, engines := range map[string][]*sim.Engine{"prefill": f.prefill, "decode": f.decode} {
+				if got := shares(engines); max(got[0], got[1]) != times || min(got[0], got[1]) != 0 {
+					t.Errorf("%s engines had %v requests, want all on one", role, got)
+				}
+			}
+			one := f.prefill[0].Stats()
+			if one.TotalRequests == 0 {
+				one = f.prefill[1].Stats()
+			}
+			// The last block is computed anew: its end is what the answer comes from.
+			found := uint64(size/4-1) / 128 * 128
+			if one.HitTokens != (times-1)*found {
+				t.Errorf("%d tokens were found in the prefix cache, want %d in each but the first", one.HitTokens, found)
+			}
+		})
+	}
+}
+
+func TestDifferentPromptsSpread(t *testing.T) {
+	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
+		t.Run(dialect, func(t *testing.T) {
+			f := newFleet(t, fleetPlan{dialect: dialect})
+			client := newClient(t)
+			for i := range 30 {
+				complete(t, client, f.base, prompt(i, 2048), 2)
+			}
+			// By chance alone fewer than four of thirty are one in a hundred thousand.
+			for role, engines := range map[string][]*sim.Engine{"prefill": f.prefill, "decode": f.decode} {
+				if got := shares(engines); min(got[0], got[1]) < 4 {
+					t.Errorf("%s engines had %s requests", role, fmt.Sprint(got))
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap/zaptest/observer"
+
+	"pdrouter/sim"
+)
+
+// How long, and with what, TestInvariants runs:
+//
+//	go test -race ./cmd/pdrouter -run TestInvariants -seed 7 -requests 5000
+var (
+	scheduleSeed = flag.Uint64("seed", 1, "of the random schedule of TestInvariants")
+	scheduleSize = flag.Int("requests", 300, "of the random schedule of TestInvariants, per dialect")
+)
+
+// TestInvariants runs a random schedule of requests, departures and faults, and
+// then looks at everything at rest. Each answer is judged by itself: whole and
+// right, or an error that says so (I4, I5). At rest every lease has ended (I1),
+// every gauge is zero (I8), nothing is held (I9), no engine has anything left
+// (I3), and none was ever used wrongly (I2).
+func TestInvariants(t *testing.T) {
+	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
+		t.Run(dialect, func(t *testing.T) {
+			old := goleak.IgnoreCurrent()
+			t.Cleanup(func() { goleak.VerifyNone(t, old) })
+			rnd := scheduler{rand.New(rand.NewPCG(*scheduleSeed, 0)), dialect}
+			s := &storm{t: t, f: newFleet(t, stormPlan(dialect)), client: newClient(t), steps: rnd.steps(*scheduleSize), outcomes: map[string]int{}}
+			s.run()
+			t.Logf("seed %d: %v", *scheduleSeed, s.outcomes)
+			for _, e := range s.f.engines() {
+				e.ClearFaults()
+			}
+			s.wantRest()
+			for i := range 8 { // and all is well again
+				complete(t, s.client, s.f.base, prompt(i, 1000), 5)
+			}
+			if n := s.outcomes[wholeAnswer]; n < len(s.steps)/4 {
+				t.Errorf("only %d of %d answers were whole: the schedule shows little", n, len(s.steps))
+			}
+			if n := s.outcomes[toldByStatus] + s.outcomes[toldInStream]; n < len(s.steps)/20 {
+				t.Errorf("only %d of %d requests failed: the schedule shows little", n, len(s.steps))
+			}
+		})
+	}
+}
+
+// stormPlan is a fleet with little room and little patience.
+func stormPlan(dialect string) fleetPlan {
+	return fleetPlan{
+		dialect: dialect,
+		engine: func(c *sim.Config) {
+			c.KVTokens, c.MaxRunning = 16<<10, 8
+			c.PrefillPerToken, c.DecodePerToken = 5*time.Microsecond, time.Millisecond
+			c.BootstrapTimeout, c.WaitingTimeout = 3*time.Second, 3*time.Second
+			c.HandshakeTimeout, c.LostTimeout = 200*time.Millisecond, 200*time.Millisecond
+			c.DisconnectDelay, c.Lease = 30*time.Millisecond, 1500*time.Millisecond
+		},
+		config: func(c *Config) {
+			c.Router.FirstByte, c.Router.StreamIdle, c.Router.RequestTimeout = time.Second, 500*time.Millisecond, 1500*time.Millisecond
+		},
+	}
+}
+
+// A storm is one run of a schedule.
+type storm struct {
+	t      *testing.T
+	f      *fleet
+	client *http.Client
+	steps  []step
+
+	mu       sync.Mutex // guards the following
+	next     int
+	given    []string // orders
+	outcomes map[string]int
+}
+
+// atOnce is how many requests are in flight at a time.
+const atOnce = 16
+
+// run runs the schedule to its end.
+func (s *storm) run() {
+	var wg sync.WaitGroup
+	for range atOnce {
+		wg.Go(func() {
+			for {
+				i, ok := s.take()
+				if !ok {
+					return
+				}
+				s.play(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// take returns the next step, after its orders were given.
+func (s *storm) take() (i int, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == len(s.steps) {
+		return 0, false
+	}
+	i = s.next
+	s.next++
+	for _, o := range s.steps[i].orders {
+		s.given = append(s.given, fmt.Sprintf("before request %d: %v", i, o))
+		e := s.f.engines()[o.engine]
+		if o.clear {
+			e.ClearFaults()
+		} else {
+			e.Fail(o.fault)
+		}
+	}
+	return i, true
+}
+
+// play sends one request and judges what comes.
+func (s *storm) play(i int) {
+	got := s.send(i)
+	outcome, err := s.steps[i].judge(got)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outcomes[outcome]++
+	if err != nil {
+		s.t.Errorf("request %d (seed %d): %v\n%v\n\nanswer: %v\n\nlog:\n%s\n\norders so far, the last ones:\n%s",
+			i, *scheduleSeed, err, s.steps[i], got, s.logOf(requestName(i)), strings.Join(s.given[max(0, len(s.given)-25):], "\n"))
+	}
+}
+
+func requestName(i int) string { return fmt.Sprint("request-", i) }
+
+// send sends one request, and leaves when it is time.
+func (s *storm) send(i int) (got reply) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	if d := s.steps[i].leaves; d > 0 {
+		timer := time.AfterFunc(d, cancel)
+		defer timer.Stop()
+	}
+	defer func() { got.left = ctx.Err() != nil }()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.f.base+s.steps[i].path, strings.NewReader(s.steps[i].body))
+	if err != nil {
+		return reply{err: err}
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Request-Id", requestName(i))
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return reply{err: err}
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if id := resp.Header.Get("X-Request-Id"); id != requestName(i) && err == nil {
+		err = errors.New("this is the answer to " + id)
+	}
+	return reply{status: resp.StatusCode, code: resp.Header.Get("X-SMG-Error-Code"), body: string(body), err: err}
+}
+
+// logOf returns the router's log lines of a request.
+func (s *storm) logOf(id string) string {
+	var b strings.Builder
+	for _, line := range s.f.logs.Filter(func(e observer.LoggedEntry) bool { return e.ContextMap()["request_id"] == id }).All() {
+		fmt.Fprintln(&b, line.Level, line.Message, line.ContextMap())
+	}
+	return b.String()
+}
+
+// wantRest wants that nothing is left of the schedule.
+func (s *storm) wantRest() {
+	s.t.Helper()
+	var left []string
+	if eventually(func() bool { left = s.left(); return len(left) == 0 }) {
+		return
+	}
+	s.t.Errorf("seed %d: at rest there is left:\n%s\norders:\n%s", *scheduleSeed, strings.Join(left, "\n"), strings.Join(s.given, "\n"))
+}
+
+// left returns what there is that must not be at rest.
+func (s *storm) left() (left []string) {
+	note := func(n int, format string, args ...any) {
+		if n != 0 {
+			left = append(left, fmt.Sprintf("%d ", n)+fmt.Sprintf(format, args...))
+		}
+	}
+	for _, w := range s.f.registry.Statuses() {
+		note(w.InFlight, "leases of %s", w.Worker.ID)
+	}
+	note(int(s.f.handler.BufferedBytes()), "bytes of bodies")
+	note(len(s.f.handler.Ages()), "requests in flight")
+	for i, e := range s.f.engines() {
+		st := e.Stats()
+		note(st.Requests+st.Running+st.Waiting+st.Transferring, "requests on engine %d: %+v", i, st)
+		note(st.UsedBlocks, "blocks used on engine %d, %d of them held", i, st.HeldBlocks)
+	}
+	page := scrape(s.t, s.f.scrape.Addr().String())
+	for _, gauge := range []string{"smg_http_connections_active", "smg_http_inflight_request_age_count", "smg_worker_requests_active", "pdrouter_buffered_request_bytes"} {
+		note(int(page.sum(gauge)), "in gauge %s", gauge)
+	}
+	attempts := page.sum("smg_pd_kv_connector_mode_total")
+	for _, role := range []string{sim.Prefill, sim.Decode} {
+		note(int(attempts-page.sum("pdrouter_legs_total", `role="`+role+`"`)), "%s legs that were not counted at their end", role)
+	}
+	return left
+}
