@@ -38,7 +38,7 @@ type Answer struct {
 	chunks  io.Reader // of a chunked body
 	idle    time.Duration
 	until   time.Time // the read deadline that idle has set
-	err     error // of the last Read; io.EOF when the body is whole
+	err     error     // of the last Read; io.EOF when the body is whole
 	closed  bool
 }
 
