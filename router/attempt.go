@@ -168,11 +168,9 @@ func (a *attempt) countTokens() {
 // inTurn sends prefill's leg, and decode's when prefill has answered.
 func (a *attempt) inTurn() {
 	a.prefill()
-	if a.failure() != nil {
-		a.end(a.pair.Decode, workers.Decode, context.Canceled)
-		return
+	if a.failure() == nil {
+		a.decode(a.answer)
 	}
-	a.decode(a.answer)
 }
 
 // together sends both legs at once.
@@ -199,7 +197,8 @@ func (a *attempt) survive() {
 	}
 }
 
-// endRest ends the leases that a panic left open (I1).
+// endRest ends the leases that are still open, because prefill failed first, or
+// because of a panic (I1).
 func (a *attempt) endRest() {
 	for role, l := range [...]*workers.Lease{workers.Prefill: a.pair.Prefill, workers.Decode: a.pair.Decode} {
 		if !a.done[role] {

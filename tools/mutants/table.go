@@ -11,7 +11,7 @@ func table() []mutant {
 		},
 		{
 			"the first error frame is taken for success", "router/stream.go",
-			"		if !s.begun {\n			return false, s.engineError", "		if false {\n			return false, s.engineError",
+			"	case transfer.Failure:\n		return false, s.engineError", "	case transfer.Failure:\n		return true, nil\n		return false, s.engineError",
 			"TestStreamEnds",
 		},
 		{
@@ -41,22 +41,22 @@ func table() []mutant {
 		},
 		{
 			"engines are not told that the client left", "router/settle.go",
-			"	a.tellEngines()\n	if", "	if",
+			"	a.tellEngines()\n	refused", "	refused",
 			"TestClientLeaves",
 		},
 		{
 			"a lease is not ended when prefill fails first", "router/attempt.go",
-			"		a.end(a.pair.Decode, workers.Decode, context.Canceled)\n", "",
+			"	defer a.endRest()\n", "",
 			"TestPrefillFirst",
 		},
 		{
 			"a half JSON answer is passed on", "router/decode.go",
-			"	if err != nil {\n		return \"\", a.nonsense", "	if err != nil && false {\n		return \"\", a.nonsense",
+			"	if err != nil {\n		return a.nonsense", "	if err != nil && false {\n		return a.nonsense",
 			"TestOneFate",
 		},
 		{
 			"an engine's own words about its troubles reach the client", "router/leg.go",
-			"case said.Status >= 400 && said.Status < 500:", "case said.Status >= 400 && said.Status < 600:",
+			"said.Status < statusClientGone:", "said.Status < 600:",
 			"TestOneFate",
 		},
 		{
