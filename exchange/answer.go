@@ -111,6 +111,10 @@ func (a *Answer) readHead(method string) error {
 // Length returns the length of the body as the worker told it, -1 if it did not.
 func (a *Answer) Length() int64 { return a.framing.length }
 
+// Sent reports whether all of the request has been written. Then its body is not
+// looked at any more.
+func (a *Answer) Sent() bool { return a.conn.out.sent() }
+
 // SetIdle bounds how long each Read from now on may wait: at least d, and at
 // most half as long again. The clock runs only while a Read is outstanding.
 // Zero: no bound but the context.

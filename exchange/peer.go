@@ -133,7 +133,7 @@ func (p *Peer) dial(ctx context.Context) (*conn, error) {
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.ConnectTimeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
-	var dialer net.Dialer
+	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: vanished / 3, Interval: vanished / 3, Count: 2}}
 	raw, err := dialer.DialContext(bounded, p.network, p.address)
 	if err != nil {
 		return nil, p.dialFault(bounded, err)

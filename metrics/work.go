@@ -99,11 +99,11 @@ func (w *Work) Succeeded(d time.Duration) {
 
 // Tokens counts what engines say a request had: tokens of its prompt and of its
 // answer, below 0 where they do not say. The time is that from the first token
-// to the last.
+// to the last, 0 where that is not known.
 func (w *Work) Tokens(prompt, answer int64, generating time.Duration) {
 	w.input.Add(float64(max(prompt, 0)))
 	w.output.Add(float64(max(answer, 0)))
-	if answer > 1 {
+	if answer > 1 && generating > 0 {
 		w.tpot.Observe(generating.Seconds() / float64(answer-1))
 	}
 }

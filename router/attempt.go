@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"pdrouter/exchange"
 	"pdrouter/metrics"
 	"pdrouter/transfer"
 	"pdrouter/workers"
@@ -49,6 +48,7 @@ type attempt struct {
 	usage        transfer.Usage // decode's, if it tells
 	prefillUsage transfer.Usage // likewise; read it with answer
 	bodies       [2][]byte      // by role: the memory of a JSON answer
+	held         [2]holding     // by role: what it takes, if it is long
 	how          metrics.AnswerEnd
 	merged       bool    // the client's answer needs parts of prefill's
 	late         bool    // a JSON answer was let go without prefill's verdict
@@ -90,6 +90,7 @@ func (h *Handler) newAttempt(c *call, req *transfer.Request, pair *workers.Pair)
 		work:      h.met.Work(c.model, endpointLabel(req.Endpoint()), pair.Dialect, req.Stream()),
 		prefilled: make(chan struct{}),
 		usage:     transfer.Usage{Prompt: -1, Completion: -1},
+		held:      [2]holding{{h: h}, {h: h}},
 	}
 	a.keys.BootstrapHost, a.keys.BootstrapPort = pair.Prefill.Facts.BootstrapHost, pair.Prefill.Facts.BootstrapPort
 	a.gate.to, a.gate.memory, a.gate.begin, a.gate.late = c.w, &h.answers, a.beginStream, h.met.VerdictLate
@@ -159,10 +160,14 @@ func (a *attempt) countEnd(err error) {
 // the prompt is there also when the client did not ask decode for usage.
 func (a *attempt) countTokens() {
 	prompt := a.usage.Prompt
-	if a.answer != nil {
+	if a.prefillUsage.Prompt > 0 {
 		prompt = a.prefillUsage.Prompt
 	}
-	a.work.Tokens(prompt, a.usage.Completion, time.Since(a.firstToken))
+	var generating time.Duration // not known of a JSON answer: it comes as a whole
+	if !a.firstToken.IsZero() {
+		generating = time.Since(a.firstToken)
+	}
+	a.work.Tokens(prompt, a.usage.Completion, generating)
 }
 
 // inTurn sends prefill's leg, and decode's when prefill has answered.
@@ -181,12 +186,14 @@ func (a *attempt) together() {
 		a.prefill()
 		return nil
 	})
+	defer func() {
+		a.cancel(context.Canceled) // if decode panicked too, prefill's leg must not outlive the request
+		_ = g.Wait()               // it returns no error: failures are a.first
+	}()
 	a.decode(nil)
 	if a.late || !a.awaitVerdict() {
-		a.gate.overdue()
-		a.cancel(context.Canceled) // the answer is there; what prefill still does is of no use
+		a.gate.overdue() // the answer is there; what prefill still does is of no use
 	}
-	_ = g.Wait() // it returns no error: failures are a.first
 }
 
 // survive makes a panic in a goroutine of ours a failure like any other: one
@@ -198,11 +205,14 @@ func (a *attempt) survive() {
 }
 
 // endRest ends the leases that are still open, because prefill failed first, or
-// because of a panic (I1).
+// because of a panic (I1), and gives back what long answers took.
 func (a *attempt) endRest() {
 	for role, l := range [...]*workers.Lease{workers.Prefill: a.pair.Prefill, workers.Decode: a.pair.Decode} {
 		if !a.done[role] {
 			a.end(l, workers.Role(role), context.Canceled)
+		}
+		if a.held[role].n > 0 {
+			a.held[role].release()
 		}
 	}
 }
@@ -262,70 +272,4 @@ func (a *attempt) tooSlow() {
 		return // it has begun
 	}
 	a.fail(&Error{Status: http.StatusGatewayTimeout, Code: "first_byte_timeout", Message: "The engines sent no token in time.", Blameless: true})
-}
-
-// outcome returns the error that the client is told, if any.
-func (a *attempt) outcome() error {
-	a.mu.Lock()
-	first := a.first
-	a.mu.Unlock()
-	switch {
-	case drained(a.ctx):
-		return &Error{Status: http.StatusServiceUnavailable, Code: "shutting_down", Message: "The router is shutting down.", Err: ErrDrained}
-	case a.call.r.Context().Err() != nil || errors.Is(context.Cause(a.ctx), errClientGone):
-		return errClientGone
-	case first != nil:
-		return first
-	case errors.Is(context.Cause(a.ctx), errTimeout):
-		return &Error{Status: http.StatusGatewayTimeout, Code: "request_timeout", Message: "The engines did not answer in time.", Blameless: true}
-	default:
-		return nil
-	}
-}
-
-// end ends a leg's lease with what the leg says about its worker.
-func (a *attempt) end(l *workers.Lease, role workers.Role, err error) {
-	e, isError := errors.AsType[*Error](err)
-	outcome, label := err, metrics.LegFailed
-	switch {
-	case err == nil || isError && (e.Blameless || e.Status < 500):
-		outcome, label = nil, metrics.LegOK
-	case !isError:
-		outcome, label = context.Canceled, metrics.LegCanceled
-	}
-	a.done[role] = true
-	l.Done(outcome)
-	a.h.met.LegEnded(role.String(), l.Worker.URL, label)
-}
-
-// legFailed classifies what went wrong between us and a worker. It returns an
-// *Error, or the context's error if the leg was ended by us: ctx is asked, not
-// err, because a cancelled leg fails in many ways.
-func (a *attempt) legFailed(role workers.Role, err error) error {
-	x, isExchange := errors.AsType[*exchange.Error](err)
-	a.reached[role] = !isExchange || x.Phase != exchange.Dial
-	if a.ctx.Err() != nil {
-		return a.ctx.Err()
-	}
-	e := &Error{
-		Status: http.StatusBadGateway, Code: role.String() + "_request_failed", Leg: role.String(), Err: err,
-		Message: "The " + role.String() + " engine could not be reached or broke off.",
-	}
-	switch {
-	case errors.Is(err, exchange.ErrTooManyConnections):
-		e.Status, e.RetryAfter, e.Blameless = http.StatusServiceUnavailable, "1", true
-		e.Message = "Too many requests are under way on the " + role.String() + " engine."
-	case isExchange && x.Timeout:
-		e.Status, e.Message = http.StatusGatewayTimeout, "The "+role.String()+" engine did not answer in time."
-	case isExchange:
-		e.Blameless = x.Stale
-	}
-	return e
-}
-
-// isStale reports whether err ended an attempt that says nothing about
-// anybody: a pooled connection was closed under it. Another attempt is due.
-func isStale(err error) bool {
-	x, ok := errors.AsType[*exchange.Error](err)
-	return ok && x.Stale
 }

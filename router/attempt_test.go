@@ -33,7 +33,7 @@ func TestOneFate(t *testing.T) {
 		{"both serve", reply(200, chatAnswer), reply(200, chatAnswer), 200, "", chatAnswer, "ok", "ok"},
 		{"prefill finds the prompt too long while decode is silent (BUG-001)", reply(400, refusal), hang, 400, "prefill_upstream_error", refusal, "ok", "canceled"},
 		{"prefill fails while decode is silent (BUG-002)", reply(500, `{"message":"room 7"}`), hang, 500, "prefill_upstream_error", "prefill engine failed", "failed", "canceled"},
-		{"prefill is overloaded", reply(503, ""), hang, 503, "prefill_upstream_error", "takes no request", "failed", "canceled"},
+		{"prefill is overloaded", reply(503, ""), hang, 503, "prefill_upstream_error", "takes no request", "ok", "canceled"},
 		{"prefill resets the connection", reset, hang, 502, "prefill_request_failed", "broke off", "failed", "canceled"},
 		{"prefill reports an error in a 200", reply(200, `{"error":{"message":"x","code":500}}`), hang, 500, "prefill_upstream_error", "prefill engine failed", "failed", "canceled"},
 		{"prefill answers half a JSON object", reply(200, `{"id":`), hang, 502, "prefill_invalid_answer", "makes no sense", "failed", "canceled"},

@@ -63,6 +63,7 @@ func (h *Handler) freeBody(c *call) {
 	if !c.keepsBody {
 		h.bodies.put(c.body)
 	}
+	c.held, c.body = nil, nil
 }
 
 // readAll reads src, whose length is -1 if it is not known, to its end.
@@ -138,7 +139,10 @@ func (b *holding) adjust(n int64) {
 	b.n += n
 }
 
-func (b *holding) release() { b.h.buffered.Add(-b.n) }
+func (b *holding) release() {
+	b.h.buffered.Add(-b.n)
+	b.n = 0
+}
 
 // errEndless reports a body above Config.MaxBodyBytes before its
 // content-encoding is undone: what comes of it may be nothing at all.

@@ -29,7 +29,10 @@ type call struct {
 	room            uint64        // likewise
 	attempts        int           // tries, on one pair each
 	ttft            time.Duration // 0: no token was sent
+	streaming       bool          // the client asked for a stream
 	torn            bool          // the stream has been cut inside an event
+	whole           bool          // its last event has been passed on
+	aborted         bool          // the engine gave up on the request, and said so as if it were an end
 
 	body      []byte   // of the request, whole
 	held      *holding // what it takes; nil if it was not read
@@ -104,6 +107,9 @@ func (h *Handler) conclude(ctx context.Context, c *call, err error) (abort bool)
 	if ctx.Err() != nil && !drained(ctx) && !c.w.unread {
 		c.fault = errorFor(errClientGone) // whatever else went wrong, nobody waits for it
 	}
+	if drained(ctx) && c.fault.Status == statusClientGone {
+		c.fault = shuttingDown()
+	}
 	switch {
 	case c.fault.Status == statusClientGone:
 		h.met.Departed(phase(c))
@@ -148,11 +154,13 @@ func (h *Handler) account(c *call, route *metrics.Route) {
 		fields = append(fields, zap.Uint64("room", c.room))
 	}
 	defer func() {
-		clear(fields)
+		clear(fields[:cap(fields)])
 		*memory = fields
 		h.fields.Put(memory)
 	}()
 	switch {
+	case c.aborted:
+		h.log.Warn("request aborted by its engine", fields...)
 	case c.fault == nil:
 		h.log.Info("request", fields...)
 	case c.fault.Status == statusClientGone:

@@ -3,6 +3,7 @@ package router
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strings"
@@ -88,6 +89,9 @@ func (c Config) Validate() error {
 		}
 	}
 	above("max-payload-size", c.MaxBodyBytes > 0, c.MaxBodyBytes)
+	if c.MaxBodyBytes > math.MaxInt32 {
+		faults = append(faults, fmt.Errorf("max-payload-size: must be below 2 GiB, is %d", c.MaxBodyBytes))
+	}
 	above("max-buffered-bytes", c.MaxBufferedBytes > 0, c.MaxBufferedBytes)
 	above("max-answer-size", c.MaxAnswerBytes > 0, c.MaxAnswerBytes)
 	above("stream-body-stall-timeout-secs", c.BodyStall > 0, c.BodyStall)

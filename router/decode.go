@@ -44,10 +44,18 @@ func (a *attempt) askDecode(prefilled []byte) (*exchange.Answer, error) {
 // relay relays decode's answer, whatever it is, and ends the exchange.
 func (a *attempt) relay(answer *exchange.Answer) error {
 	defer answer.Close()
-	if !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/event-stream") {
+	if !isEventStream(answer.Header.Get("Content-Type")) {
 		return a.relayJSON(answer)
 	}
+	if !a.req.Stream() {
+		return a.nonsense(workers.Decode, errors.New("a stream that nobody asked for"))
+	}
 	return a.newStream(answer).relay()
+}
+
+func isEventStream(contentType string) bool {
+	media, _, _ := strings.Cut(contentType, ";")
+	return strings.EqualFold(strings.TrimSpace(media), "text/event-stream")
 }
 
 // badHandOff returns the error for a hand-off that must not reach decode: a
@@ -64,18 +72,18 @@ func (a *attempt) badHandOff(err error) error {
 // known to be whole and prefill has said that it succeeded; above
 // Config.MaxAnswerBytes it is let go, and a break aborts the connection.
 func (a *attempt) relayJSON(answer *exchange.Answer) error {
-	body, whole, err := a.readAnswer(answer)
+	body, whole, err := a.readAnswer(workers.Decode, answer)
 	if err != nil {
 		return a.legFailed(workers.Decode, err)
 	}
-	a.ended[workers.Decode], a.bodies[workers.Decode] = whole, body
+	a.ended[workers.Decode] = whole
 	switch {
 	case whole:
 		if err := a.judgeJSON(body); err != nil {
 			return err
 		}
 	case a.merged:
-		return a.nonsense(workers.Decode, errTooLong) // parts of prefill's answer belong into it
+		return a.tooLong(workers.Decode) // parts of prefill's answer belong into it
 	}
 	if err := a.verdict(a.merged); err != nil {
 		return err
@@ -85,7 +93,6 @@ func (a *attempt) relayJSON(answer *exchange.Answer) error {
 			return a.nonsense(workers.Decode, err)
 		}
 	}
-	a.timeFirstToken(time.Now())
 	w := a.call.w
 	relayHeader(w.Header(), answer.Header)
 	switch {
@@ -115,7 +122,7 @@ func (a *attempt) judgeJSON(body []byte) error {
 	}
 	a.usage = what.Usage
 	if what.Aborted {
-		a.how = metrics.EngineAbort // relayed as it is (BUG-034)
+		a.how, a.call.aborted = metrics.EngineAbort, true // relayed as it is (BUG-034)
 	}
 	return nil
 }

@@ -99,6 +99,11 @@ func errorFor(err error) *Error {
 	}
 }
 
+// shuttingDown returns the error for a request that a shutdown ends.
+func shuttingDown() *Error {
+	return &Error{Status: http.StatusServiceUnavailable, Code: "shutting_down", Message: "The router is shutting down.", Err: ErrDrained}
+}
+
 // kind returns the word for the envelope's type, in OpenAI's vocabulary.
 func (e *Error) kind() string {
 	switch {

@@ -3,6 +3,7 @@ package router
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,25 +36,32 @@ type gate struct {
 
 	memory *buffers // where to hold things
 
-	mu       sync.Mutex // guards the following, and calls of begin and late
+	state atomic.Uint32 // gateHolding, then one of the others for good
+
+	mu       sync.Mutex // guards the following, and is held while a stream is sent
 	held     []byte
-	commits  bool // decode has sent an event that commits
-	approved bool // prefill has succeeded
-	open     bool
-	closed   bool
+	commits  bool        // decode has sent an event that commits
+	approved bool        // prefill has succeeded
 	err      error       // what sending returned when the gate opened
 	timer    *time.Timer // opens the gate without a verdict
 }
+
+// The states of a gate.
+const (
+	gateHolding uint32 = iota
+	gateOpen
+	gateClosed
+)
 
 // pass sends p, or holds a copy of it while the gate is not open. If commits,
 // p has an event that makes the answer an answer.
 func (g *gate) pass(p []byte, commits bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch {
-	case g.closed:
+	switch g.state.Load() {
+	case gateClosed:
 		return errShut
-	case g.open:
+	case gateOpen:
 		return g.to.send(p)
 	}
 	g.commits = g.commits || commits
@@ -80,20 +88,20 @@ func (g *gate) approve() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.approved = true
-	if g.commits && !g.open && !g.closed {
+	if g.commits && g.state.Load() == gateHolding {
 		g.err = g.openLocked(g.held)
 	}
 }
 
 // shut closes a gate that has not opened, for good: the attempt has failed. It
-// reports whether the gate has opened; then it does nothing.
+// reports whether the gate has opened; then it does nothing, and above all does
+// not wait for a client that takes nothing.
 func (g *gate) shut() (opened bool) {
+	if !g.state.CompareAndSwap(gateHolding, gateClosed) {
+		return g.state.Load() == gateOpen
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.open {
-		return true
-	}
-	g.closed = true
 	if g.timer != nil {
 		g.timer.Stop()
 	}
@@ -104,7 +112,7 @@ func (g *gate) shut() (opened bool) {
 func (g *gate) overdue() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.commits && !g.open && !g.closed {
+	if g.commits && g.state.Load() == gateHolding {
 		g.err = g.openLateLocked()
 	}
 }
@@ -120,10 +128,14 @@ func (g *gate) openLocked(first []byte) error {
 	if g.timer != nil {
 		g.timer.Stop()
 	}
-	g.open = true
+	if !g.state.CompareAndSwap(gateHolding, gateOpen) {
+		return errShut
+	}
 	g.begin()
 	err := g.to.send(first)
-	g.memory.put(g.held)
+	if err == nil {
+		g.memory.put(g.held)
+	}
 	g.held = nil
 	return err
 }

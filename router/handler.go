@@ -113,21 +113,26 @@ func (h *Handler) complete(endpoint transfer.Endpoint) func(*call) error {
 		}
 		req, err := transfer.Parse(endpoint, c.body)
 		if err != nil {
+			h.met.BootstrapFailed()
 			return err
 		}
-		c.model = h.modelOf(req)
+		c.model, c.streaming = h.modelOf(req), req.Stream()
 		work, err := h.admit(c, req)
 		if err == nil {
 			err = h.runAttempts(c, req)
 		}
-		return h.ended(c, req, work, err)
+		return h.ended(c, work, err)
 	}
 }
 
 // ended counts how a request ended, and tells a client whose stream has begun
 // why it ends if it was not well.
-func (h *Handler) ended(c *call, req *transfer.Request, work *metrics.Work, err error) error {
-	if err == nil {
+func (h *Handler) ended(c *call, work *metrics.Work, err error) error {
+	switch {
+	case err == nil && c.aborted:
+		work.Failed(http.StatusInternalServerError)
+		return nil
+	case err == nil:
 		work.Succeeded(time.Since(c.began))
 		return nil
 	}
@@ -135,7 +140,7 @@ func (h *Handler) ended(c *call, req *transfer.Request, work *metrics.Work, err 
 	if e.Status != statusClientGone {
 		work.Failed(e.Status)
 	}
-	return h.endBroken(c, req, e)
+	return h.endBroken(c, e)
 }
 
 // admit refuses what no pair could serve, before any worker is touched, and
@@ -202,9 +207,12 @@ func fingerprint(req *transfer.Request) policy.Fingerprint {
 
 // endBroken tells a client whose stream has begun why it ends. Every other
 // error is left to answering.
-func (h *Handler) endBroken(c *call, req *transfer.Request, e *Error) error {
-	if !c.w.begun() || !req.Stream() || e.Status == statusClientGone {
+func (h *Handler) endBroken(c *call, e *Error) error {
+	if !c.w.begun() || !c.streaming || e.Status == statusClientGone {
 		return e
+	}
+	if c.whole {
+		e.told = true // the client has all; what failed since is for the log
 	}
 	if !e.told {
 		if err := c.endStream(e); err != nil {

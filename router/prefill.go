@@ -2,6 +2,7 @@ package router
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -37,15 +38,15 @@ func (a *attempt) prefillLeg() error {
 		return err
 	}
 	defer answer.Close()
-	body, whole, err := a.readAnswer(answer)
+	body, whole, err := a.readAnswer(workers.Prefill, answer)
 	switch {
 	case err != nil:
 		return a.legFailed(workers.Prefill, err)
 	case !whole:
-		return a.nonsense(workers.Prefill, errTooLong)
+		return a.tooLong(workers.Prefill)
 	}
 	a.ended[workers.Prefill] = true
-	a.answer, a.answered, a.bodies[workers.Prefill] = body, time.Now(), body
+	a.answer, a.answered = body, time.Now()
 	if a.prefillUsage, err = transfer.Verdict(a.req.Endpoint(), body); err != nil {
 		if said, ok := errors.AsType[*transfer.EngineError](err); ok {
 			return a.engineError(workers.Prefill, said, "")
@@ -55,12 +56,9 @@ func (a *attempt) prefillLeg() error {
 	return nil
 }
 
-// errTooLong reports an answer above Config.MaxAnswerBytes.
-var errTooLong = errors.New("answer is longer than --max-answer-size")
-
 // readAnswer reads an answer to its end, or up to Config.MaxAnswerBytes: then
-// it is not whole.
-func (a *attempt) readAnswer(answer *exchange.Answer) (body []byte, whole bool, err error) {
+// it is not whole. What is long counts against Config.MaxBufferedBytes.
+func (a *attempt) readAnswer(role workers.Role, answer *exchange.Answer) (body []byte, whole bool, err error) {
 	size := answer.Length() + 1
 	if size <= 0 || size > maxHold {
 		size = minHold // grown as it comes, so that a length alone costs nothing
@@ -71,14 +69,27 @@ func (a *attempt) readAnswer(answer *exchange.Answer) (body []byte, whole bool, 
 		buf = buf[:len(buf)+n]
 		switch {
 		case errors.Is(err, io.EOF):
+			a.bodies[role] = buf
 			return buf, true, nil
 		case err != nil:
 			return nil, false, err
 		case int64(len(buf)) > a.h.cfg.MaxAnswerBytes:
 			return buf, false, nil
 		case len(buf) == cap(buf):
+			if cap(buf) >= maxHold && !a.held[role].add(int64(cap(buf))) {
+				return nil, false, errMemory
+			}
 			buf = append(make([]byte, 0, 2*cap(buf)), buf...)
 		}
+	}
+}
+
+// tooLong returns the error for an answer that must be held whole and is longer
+// than it may be. The client asked for it, so nobody is to blame.
+func (a *attempt) tooLong(role workers.Role) error {
+	return &Error{
+		Status: http.StatusBadGateway, Code: role.String() + "_answer_too_large", Leg: role.String(), Blameless: true,
+		Message: fmt.Sprintf("The %s engine's answer is longer than %d bytes (--max-answer-size).", role, a.h.cfg.MaxAnswerBytes),
 	}
 }
 

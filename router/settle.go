@@ -25,8 +25,12 @@ const (
 func (a *attempt) settle() {
 	a.tellEngines()
 	refused := !a.reached[workers.Decode] || a.ended[workers.Decode]
-	if a.answer != nil && a.prefillFirst() && !a.taken[workers.Decode] && refused {
+	switch {
+	case a.answer == nil || !a.prefillFirst() || a.taken[workers.Decode]:
+	case refused:
 		a.release()
+	case a.failure() != nil && a.call.r.Context().Err() == nil:
+		a.h.met.Orphaned() // decode broke off: whether it had taken the blocks is not known
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"time"
@@ -70,6 +69,7 @@ func (s *stream) relay() error {
 			if err := s.forward(); err != nil {
 				return err
 			}
+			s.letGo()
 		}
 		if s.done || errors.Is(err, io.EOF) && s.wasDone() {
 			return s.finish(err)
@@ -88,7 +88,7 @@ func (s *stream) forward() error {
 		return err
 	}
 	s.torn = s.torn && end == 0
-	if end == 0 && full && len(s.buf) == maxEvent {
+	if end == 0 && full && len(s.buf) >= s.most() {
 		end, commits, s.torn, s.from = s.filled, true, true, 0
 	}
 	if end > 0 {
@@ -103,6 +103,33 @@ func (s *stream) forward() error {
 		s.buf = append(make([]byte, 0, 2*len(s.buf)), s.buf[:s.filled]...)[:2*len(s.buf)]
 	}
 	return nil
+}
+
+// most is how much is buffered of one event: before the stream has begun as much
+// as is held, because the event may be an error.
+func (s *stream) most() int {
+	if s.begun {
+		return maxEvent
+	}
+	return maxHold
+}
+
+// letGo lets go of what nobody needs any more once the stream is on its way: the
+// request's body, and prefill's answer. A stream may last for hours.
+func (s *stream) letGo() {
+	if s.call.held == nil || s.gate.state.Load() != gateOpen || !s.answer.Sent() {
+		return
+	}
+	select {
+	case <-s.prefilled:
+	default:
+		return // prefill's leg may still be written
+	}
+	s.req.Forget()
+	s.h.freeBody(s.call)
+	s.h.answers.put(s.bodies[workers.Prefill])
+	s.attempt.answer, s.bodies[workers.Prefill] = nil, nil
+	s.attempt.held[workers.Prefill].release()
 }
 
 // begin notes that an event commits, if it does and is the first.
@@ -182,7 +209,12 @@ func startOfLast(events []byte) int {
 
 // wasDone reports whether the event that ends the stream came, though something
 // came behind it.
-func (s *stream) wasDone() bool { return isEnd(s.recent[0]) }
+func (s *stream) wasDone() bool {
+	for _, event := range s.recent {
+		s.done = s.done || transfer.Classify(s.req.Endpoint(), event).Kind == transfer.Done
+	}
+	return s.done
+}
 
 // isEnd reports whether an event is the one that ends the stream. In nearly all
 // events it looks at one byte.
@@ -201,12 +233,13 @@ func (s *stream) finish(err error) error {
 		s.answer.SetIdle(afterDone)
 		_, _ = s.answer.Read(s.buf[:1])
 	}
+	s.call.whole = true
 	if s.said != nil {
 		s.how = metrics.EngineError
 		return s.said
 	}
 	if s.aborted {
-		s.how = metrics.EngineAbort
+		s.how, s.call.aborted = metrics.EngineAbort, true
 	}
 	return nil
 }
@@ -234,15 +267,12 @@ func (s *stream) broken(err error) error {
 		s.ended[workers.Decode] = true
 		err = errors.New("stream ended without its last event")
 	}
-	if failed := s.legFailed(workers.Decode, err); s.ctx.Err() != nil {
-		return failed
-	}
+	failed := s.legFailed(workers.Decode, err)
 	s.call.torn = s.torn
-	s.gate.shut() // prefill's goroutine may be about to begin the answer
-	return &Error{
-		Status: http.StatusBadGateway, Code: "upstream_disconnected", Leg: workers.Decode.String(),
-		Message: "The decode engine broke off.", Err: fmt.Errorf("after %d bytes: %w", s.call.w.bytes, err),
+	if e, ok := errors.AsType[*Error](failed); ok && s.gate.shut() {
+		e.Code = "upstream_disconnected" // the answer had begun
 	}
+	return failed
 }
 
 // stopped returns the error for bytes that could not be passed on: the attempt

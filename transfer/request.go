@@ -220,6 +220,10 @@ func (r *Request) Endpoint() Endpoint { return r.endpoint }
 // Model returns the model's name, "" if absent or null.
 func (r *Request) Model() string { return text(r.value(keyModel)) }
 
+// Forget lets go of the body. Afterwards no leg can be written, and only what does
+// not look into the body can be asked: Endpoint, Batch, Dropped.
+func (r *Request) Forget() { r.body = nil }
+
 // Stream tells whether the client wants a stream.
 func (r *Request) Stream() bool { return r.truth(keyStream) }
 
