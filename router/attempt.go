@@ -54,6 +54,8 @@ type attempt struct {
 	late         bool    // a JSON answer was let go without prefill's verdict
 	done         [2]bool // by role: its lease has ended
 	firstToken   time.Time
+	delivered    bool   // the client has all of the answer: what comes later changes nothing
+	final        *Error // decode's, if it failed
 }
 
 // errTimeout is the cause with which an attempt ends that took too long.

@@ -16,6 +16,10 @@ func (a *attempt) outcome() error {
 	first := a.first
 	a.mu.Unlock()
 	switch {
+	case a.delivered && a.final != nil:
+		return a.final // which the engine itself has told
+	case a.delivered:
+		return nil
 	case drained(a.ctx):
 		return shuttingDown()
 	case a.call.r.Context().Err() != nil || errors.Is(context.Cause(a.ctx), errClientGone):

@@ -23,7 +23,10 @@ func (a *attempt) decode(prefilled []byte) {
 		err = a.relay(answer)
 	}
 	a.end(a.pair.Decode, workers.Decode, err)
-	if e, ok := errors.AsType[*Error](err); ok {
+	e, failed := errors.AsType[*Error](err)
+	a.delivered = err == nil || failed && e.told
+	if failed {
+		a.final = e
 		a.fail(e)
 	}
 }

@@ -234,7 +234,8 @@ func hijack(w http.ResponseWriter, reset bool, raw string) {
 type damaged struct {
 	http.ResponseWriter
 	f      *Fault
-	status int // FaultCutJSON: of the head, which is sent with the body
+	status int  // FaultCutJSON: of the head, which is sent with the body
+	gone   bool // FaultShortJSON: the connection is; net/http panics if it is flushed
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -250,7 +251,11 @@ func (d *damaged) WriteHeader(status int) {
 func (d *damaged) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 
 // Flush implements http.Flusher.
-func (d *damaged) Flush() { _ = http.NewResponseController(d.ResponseWriter).Flush() }
+func (d *damaged) Flush() {
+	if !d.gone {
+		_ = http.NewResponseController(d.ResponseWriter).Flush()
+	}
+}
 
 // Hijack implements http.Hijacker.
 func (d *damaged) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -259,6 +264,9 @@ func (d *damaged) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // Write implements io.Writer.
 func (d *damaged) Write(b []byte) (int, error) {
+	if d.gone {
+		return 0, http.ErrHijacked
+	}
 	half := b[:len(b)/2]
 	switch d.f.Kind {
 	case FaultSplit:
@@ -278,6 +286,7 @@ func (d *damaged) Write(b []byte) (int, error) {
 			return 0, err
 		}
 		d.Flush()
+		d.gone = true
 		hijack(d.ResponseWriter, false, "")
 	default:
 		return d.ResponseWriter.Write(b)

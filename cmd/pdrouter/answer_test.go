@@ -36,6 +36,16 @@ func parseEnvelope(body string) (code string, err error) {
 	return e.Error.Code, nil
 }
 
+// parseRefusal wants an engine's own error, which is relayed as it is: the
+// engine speaks of the client's own request, and its codes are numbers.
+func parseRefusal(body string) error {
+	var e struct{ Error struct{ Message string } }
+	if err := json.Unmarshal([]byte(body), &e); err != nil || e.Error.Message == "" {
+		return fmt.Errorf("no error of an engine's or ours: %w", err)
+	}
+	return nil
+}
+
 // parseAnswer returns the texts of a JSON answer, in the order of its choices.
 func parseAnswer(path, body string) ([]string, error) {
 	if path == "/generate" {

@@ -54,26 +54,28 @@ func shares(engines []*sim.Engine) []int {
 // none has answered yet when the last one is placed.
 func TestBurstSpreads(t *testing.T) {
 	const burst = 100
+	system := prompt(0, 4096)
 	for _, tt := range []struct {
 		name    string
-		size    int // of a prompt, in bytes
+		prompt  func(i int) string
 		dialect string
 		most    int
 	}{
-		{"prompts with blocks to find again, sglang", 2048, sim.SGLang, 64},
-		{"prompts with blocks to find again, vllm-nixl", 2048, sim.VLLMNixl, 64},
-		{"prompts shorter than a block, sglang", 100, sim.SGLang, 51},
+		{"prompts with blocks to find again, sglang", func(i int) string { return prompt(i, 2048) }, sim.SGLang, 64},
+		{"prompts with blocks to find again, vllm-nixl", func(i int) string { return prompt(i, 2048) }, sim.VLLMNixl, 64},
+		{"prompts that all begin alike, sglang", func(i int) string { return system + prompt(i, 500) }, sim.SGLang, 64},
+		{"prompts shorter than a block, sglang", func(i int) string { return prompt(i, 100) }, sim.SGLang, 51},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFleet(t, fleetPlan{dialect: tt.dialect, engine: func(c *sim.Config) {
 				c.MaxRunning = burst
-				c.KVTokens = 1 << 20
+				c.KVTokens = 1 << 18
 				c.DecodePerToken = 125 * time.Millisecond // so that none ends before the last has come
 			}})
 			client := newClient(t)
 			var wg sync.WaitGroup
 			for i := range burst {
-				wg.Go(func() { complete(t, client, f.base, prompt(i, tt.size), 8) })
+				wg.Go(func() { complete(t, client, f.base, tt.prompt(i), 8) })
 			}
 			wg.Wait()
 			for role, engines := range map[string][]*sim.Engine{"prefill": f.prefill, "decode": f.decode} {

@@ -41,7 +41,7 @@ func TestExamplesInDocs(t *testing.T) {
 		}
 		for _, m := range regexp.MustCompile("`?make ([a-z][a-z-]*)").FindAllStringSubmatch(string(text), -1) {
 			makes++
-			if !regexp.MustCompile(`(?m)^` + m[1] + `:`).Match(makefile) && strings.HasPrefix(m[0], "`") {
+			if !regexp.MustCompile(`(?m)^`+m[1]+`:`).Match(makefile) && strings.HasPrefix(m[0], "`") {
 				t.Errorf("%s names make %s, which is no target", filepath.Base(page), m[1])
 			}
 		}

@@ -22,7 +22,7 @@ type drained struct {
 	client          *http.Client
 	health          string // URL of --health-check-port
 	prefill, decode *sim.Engine
-	streams         []*http.Response
+	streams         []io.Reader
 	want            string      // what each request is answered
 	status          chan int    // of the JSON request
 	answer          chan string // likewise
@@ -60,7 +60,7 @@ func inFlight(t *testing.T, dialect, grace string, tokens int) *drained {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { resp.Body.Close() })
-		d.streams = append(d.streams, resp) // its head comes with the first token
+		d.streams = append(d.streams, io.Reader(resp.Body)) // its head comes with the first token
 	}
 	go func() {
 		status, answer := 0, ""
@@ -109,8 +109,8 @@ func (d *drained) wantClosed() {
 func (d *drained) readStreams() []heard {
 	d.t.Helper()
 	var all []heard
-	for _, resp := range d.streams {
-		b, err := io.ReadAll(resp.Body)
+	for _, stream := range d.streams {
+		b, err := io.ReadAll(stream)
 		if err != nil {
 			d.t.Errorf("a stream was cut: %v after %q", err, b)
 		}
@@ -128,7 +128,7 @@ func (d *drained) readStreams() []heard {
 func TestDrainLetsRequestsEnd(t *testing.T) {
 	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
 		t.Run(dialect, func(t *testing.T) {
-			d := inFlight(t, dialect, "60", 60)
+			d := inFlight(t, dialect, "60", 90)
 			silent, err := net.Dial("tcp", strings.TrimPrefix(d.base, "http://"))
 			if err != nil {
 				t.Fatal(err)

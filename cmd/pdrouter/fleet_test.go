@@ -22,6 +22,7 @@ import (
 type fleet struct {
 	*daemon
 	base            string // URL of the data listener
+	stop            func() // does what SIGTERM does
 	prefill, decode []*sim.Engine
 	logs            *observer.ObservedLogs
 }
@@ -90,6 +91,10 @@ func (f *fleet) start(t *testing.T, cfg Config) {
 	}
 	f.daemon, f.logs = d, logs
 	f.base = "http://" + d.data.Addr().String()
+	if cfg.TLSCert != "" {
+		f.base = "https://" + d.data.Addr().String()
+	}
+	f.stop = stop
 	ended := make(chan error, 1)
 	go func() { ended <- d.run(ctx) }()
 	t.Cleanup(func() {

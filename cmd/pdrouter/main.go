@@ -17,6 +17,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // so that a second signal ends the process at once
 	err := newRootCommand(os.Args[1:]).ExecuteContext(ctx)
 	stop()
 	os.Exit(report(os.Stderr, err))

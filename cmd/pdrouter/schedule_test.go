@@ -17,6 +17,7 @@ type step struct {
 
 	path, body string
 	stream     bool
+	http       int           // major version
 	leaves     time.Duration // after which the client leaves; 0: it stays
 	refused    string        // code of the error that it must get before any worker is touched
 }
@@ -41,7 +42,7 @@ func (s step) String() string {
 	if len(body) > 300 {
 		body = body[:200] + " ... " + body[len(body)-90:]
 	}
-	return fmt.Sprintf("POST %s (stream %t, leaves after %v)\n%s", s.path, s.stream, s.leaves, body)
+	return fmt.Sprintf("POST %s (stream %t, HTTP/%d, leaves after %v)\n%s", s.path, s.stream, s.http, s.leaves, body)
 }
 
 // A scheduler makes steps. The same seed makes the same ones.
@@ -71,10 +72,16 @@ func (r scheduler) steps(n int) []step {
 // fault returns any way to fail, mostly for a few requests.
 func (r scheduler) fault() sim.Fault {
 	kinds := faultKinds()
+	if r.oneIn(3) { // those that strike amid an answer are the hardest to get right
+		kinds = []string{sim.FaultDie, sim.FaultCloseMid, sim.FaultEndEarly, sim.FaultStall}
+	}
 	f := sim.Fault{
 		Kind: kinds[r.IntN(len(kinds))], Nth: r.IntN(3), Count: r.IntN(4),
 		Delay: time.Duration(r.IntN(8)) * time.Millisecond, Tokens: r.IntN(14), Comments: r.IntN(4),
 		Status: [...]int{400, 429, 500, 503}[r.IntN(4)],
+	}
+	if f.Kind == sim.FaultShortJSON {
+		f.Leg = sim.Prefill // which never streams: the fault is one of JSON
 	}
 	if r.oneIn(2) {
 		f.Body = `{"error":{"message":"told to fail","type":"x","param":null,"code":"told"}}`
@@ -88,8 +95,12 @@ func (r scheduler) fault() sim.Fault {
 // request returns a request of any kind that a client may send.
 func (r scheduler) request() step {
 	body := map[string]any{"model": "sim-model"}
-	s := step{stream: r.oneIn(2)}
-	switch r.IntN(10) {
+	s := step{stream: r.oneIn(2), http: 1 + r.IntN(2)}
+	kind := r.IntN(10)
+	if r.dialect == sim.VLLMNixl && !r.oneIn(4) {
+		kind %= 7 // the others are refused there
+	}
+	switch kind {
 	case 0, 1, 2, 3:
 		s.path = "/v1/chat/completions"
 		body["messages"] = []any{
@@ -105,7 +116,7 @@ func (r scheduler) request() step {
 		s.path, body["text"] = "/generate", r.prompt()
 		delete(body, "model")
 		if r.dialect == sim.VLLMNixl {
-			s.refused = "unsupported_surface"
+			s.refused = "not_implemented"
 		}
 	case 9:
 		s.path, body["prompt"] = "/v1/completions", []string{r.prompt(), r.prompt(), r.prompt()}
@@ -190,6 +201,7 @@ const (
 	toldByStatus = "errors by status"
 	clientLeft   = "clients that left"
 	refusedEarly = "refusals before any worker was touched"
+	turnedAway   = "requests that a stopped router took no notice of"
 )
 
 // judge says how s ended, or what was wrong with that.
@@ -234,6 +246,9 @@ func (s step) judgeError(r reply) (outcome string, err error) {
 	case 400, 429, 500, 502, 503, 504:
 	default:
 		return "", fmt.Errorf("the status is nobody's")
+	}
+	if r.status < 500 {
+		return toldByStatus, parseRefusal(r.body)
 	}
 	_, err = parseEnvelope(r.body)
 	return toldByStatus, err
