@@ -4,7 +4,7 @@ GO    ?= go
 TOOL  := $(GO) tool -modfile=tools/go.mod
 FUZZ  ?= 20000x
 
-.PHONY: help build demo test race lint fuzz bench pgo mutants check e2e-setup clean
+.PHONY: help build demo test race lint fuzz bench pgo mutants mutants-fit check e2e-setup clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 16
@@ -32,10 +32,9 @@ fuzz: ## each fuzz target, FUZZ inputs or time each (default 20000x)
 bench: build ## CPU, memory and latency of the real binary beside two plain proxies
 	$(GO) run ./bench/overhead $(ARGS)
 
-pgo: ## a new cmd/pdrouter/default.pgo, from BenchmarkOverhead
+pgo: ## bin/new.pgo, a profile for go build -pgo; not used, see docs/performance.md
 	@mkdir -p bin
 	$(GO) test -run '^$$' -bench Overhead -benchtime 3s -cpuprofile $(CURDIR)/bin/new.pgo -o bin/overhead.test ./cmd/pdrouter
-	mv bin/new.pgo cmd/pdrouter/default.pgo
 
 mutants: ## break the product in twenty ways; a named test must notice each
 	@cd tools && $(GO) build -o ../bin/mutants ./mutants && cd .. && bin/mutants $(ARGS)
@@ -43,7 +42,10 @@ mutants: ## break the product in twenty ways; a named test must notice each
 e2e-setup: ## the Python and Node parts of the tests, in .venv and .cache
 	@bash tools/setup.sh
 
-check: build lint race fuzz ## what CI runs
+mutants-fit: ## that each line which mutants would break still stands
+	@cd tools && $(GO) vet ./... && $(GO) build -o ../bin/mutants ./mutants && cd .. && bin/mutants -fit
+
+check: build lint mutants-fit race fuzz ## what CI runs
 
 clean:
 	rm -rf bin .venv .cache

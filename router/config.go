@@ -34,9 +34,9 @@ type Config struct {
 	// client gets 408. Default 300 s.
 	BodyStall time.Duration
 
-	// FirstByte bounds the time from sending a leg to the head of its answer
-	// and, for a stream, to its first event. Default 600 s: half a million
-	// tokens take minutes to prefill.
+	// FirstByte bounds the time from sending the legs of a stream to its first
+	// token. Default 600 s: half a million tokens take minutes to prefill. A
+	// JSON answer is bounded by RequestTimeout instead.
 	FirstByte time.Duration
 
 	// StreamIdle is how long a stream may be silent between two reads once

@@ -52,7 +52,7 @@ func TestMetricsOverTheListener(t *testing.T) {
 				{"smg_http_responses_total", []string{`status_code="200"`}, 2},
 				{"smg_http_responses_total", []string{`status_code="400"`, `error_code="json_parse_error"`}, 1},
 				{"smg_router_requests_total", []string{`model="sim-model"`}, 2},
-				{"smg_router_ttft_seconds_count", nil, 1}, // a JSON answer comes as a whole
+				{"smg_router_ttft_seconds_count", nil, 1},                        // a JSON answer comes as a whole
 				{"smg_router_tokens_total", []string{`token_type="output"`}, 12}, // the stream was not asked to tell
 				{"pdrouter_legs_total", []string{`outcome="ok"`}, 4},
 				{"pdrouter_answer_ends_total", []string{`end="complete"`}, 2},

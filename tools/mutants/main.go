@@ -2,7 +2,9 @@
 // test which is named for it notices. It changes nothing on disk: the broken
 // line reaches the compiler through an overlay.
 //
-// usage: mutants [-only WORD]   from the root of the repository
+// usage: mutants [-only WORD] [-fit]   from the root of the repository
+//
+// -fit only looks whether each line to break stands in its file, once.
 package main
 
 import (
@@ -27,14 +29,15 @@ type mutant struct {
 
 func main() {
 	only := flag.String("only", "", "run only the mutants whose words contain this")
+	fit := flag.Bool("fit", false, "only look whether each line to break stands where it should")
 	flag.Parse()
-	if err := run(*only); err != nil {
+	if err := run(*only, *fit); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-func run(only string) error {
+func run(only string, fit bool) error {
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		return err
@@ -47,6 +50,12 @@ func run(only string) error {
 			continue
 		}
 		ran++
+		if fit {
+			if _, err := m.broken(); err != nil {
+				return fmt.Errorf("%s: %w", m.what, err)
+			}
+			continue
+		}
 		began := time.Now()
 		verdict, err := try(dir, m)
 		if err != nil {
@@ -57,6 +66,10 @@ func run(only string) error {
 		}
 		fmt.Printf("%2d/%d  %-8s %-62s %s (%.1fs)\n", i+1, len(list), verdict, m.what, m.test, time.Since(began).Seconds())
 	}
+	if fit {
+		fmt.Printf("%d mutants fit\n", ran)
+		return nil
+	}
 	fmt.Printf("%d passed, %d failed\n", ran-survivors, survivors)
 	if survivors > 0 {
 		return fmt.Errorf("%d of %d mutants were not caught", survivors, ran)
@@ -64,18 +77,27 @@ func run(only string) error {
 	return nil
 }
 
+// broken returns the file as the mutant has it.
+func (m mutant) broken() ([]byte, error) {
+	source, err := os.ReadFile(m.file)
+	if err != nil {
+		return nil, err
+	}
+	if n := bytes.Count(source, []byte(m.old)); n != 1 {
+		return nil, fmt.Errorf("the line to break stands %d times in %s, want once: %s", n, m.file, m.old)
+	}
+	return bytes.Replace(source, []byte(m.old), []byte(m.new), 1), nil
+}
+
 // try runs the test against the mutant: "caught" if it fails, "SURVIVED" if it
 // passes. That the test passes without the mutant is for `make race` to show.
 func try(dir string, m mutant) (verdict string, err error) {
-	source, err := os.ReadFile(m.file)
+	source, err := m.broken()
 	if err != nil {
 		return "", err
 	}
-	if n := bytes.Count(source, []byte(m.old)); n != 1 {
-		return "", fmt.Errorf("the line to break stands %d times in %s, want once: %s", n, m.file, m.old)
-	}
 	broken := filepath.Join(dir, "broken.go")
-	if err := os.WriteFile(broken, bytes.Replace(source, []byte(m.old), []byte(m.new), 1), 0o600); err != nil {
+	if err := os.WriteFile(broken, source, 0o600); err != nil {
 		return "", err
 	}
 	at, err := filepath.Abs(m.file)

@@ -30,13 +30,13 @@ func table() []mutant {
 			"TestOneFate/prefill_finds",
 		},
 		{
-			"the worker of a cancelled leg is blamed", "router/attempt.go",
+			"the worker of a cancelled leg is blamed", "router/blame.go",
 			"	if a.ctx.Err() != nil {\n		return a.ctx.Err()\n	}\n	e := &Error{", "	e := &Error{",
 			"TestOneFate|TestClientLeaves",
 		},
 		{
-			"a client's 400 counts against the worker", "router/attempt.go",
-			"(e.Blameless || e.Status < 500)", "(e.Blameless || e.Status < 400)",
+			"a client's 400 counts against the worker", "router/blame.go",
+			"e.Blameless || e.Status < 500 ||", "e.Blameless || e.Status < 400 ||",
 			"TestOneFate",
 		},
 		{
