@@ -73,7 +73,8 @@ const sglangKeys = `,"bootstrap_host":"127.0.0.1","bootstrap_port":8998,"bootstr
 func (p *twoLegProxy) concurrent(ctx context.Context, w http.ResponseWriter, prefill, decode leg) error {
 	prefill = prefill.with(fmt.Appendf(nil, sglangKeys, rand.Uint64()>>1))
 	decode.body = prefill.body
-	g, ctx := errgroup.WithContext(ctx)
+	// A client that has its answer may leave before prefill's has been read.
+	g, ctx := errgroup.WithContext(context.WithoutCancel(ctx))
 	g.Go(func() error {
 		_, err := p.read(ctx, prefill)
 		return err
