@@ -150,6 +150,8 @@ func portIf(ok bool, port int) int {
 // wantIdle checks that at rest nothing is under way (I1, I8).
 func (f *fleet) wantIdle(t testing.TB) {
 	t.Helper()
+	// A handler that hijacked its connection is not waited for by its server.
+	wait(t, "every request to have ended", func() bool { return len(f.handler.Ages()) == 0 })
 	for _, s := range f.registry.Statuses() {
 		if s.InFlight != 0 {
 			t.Errorf("%s has %d leases at rest, want 0", s.Worker.ID, s.InFlight)
@@ -158,8 +160,6 @@ func (f *fleet) wantIdle(t testing.TB) {
 	if n := f.handler.BufferedBytes(); n != 0 {
 		t.Errorf("%d bytes of bodies are held at rest, want 0", n)
 	}
-	// A handler that hijacked its connection is not waited for by its server.
-	wait(t, "every request to have ended", func() bool { return len(f.handler.Ages()) == 0 })
 }
 
 // An answer is what a client read.

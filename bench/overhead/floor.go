@@ -55,7 +55,8 @@ func (p *floorProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Body:   [][]byte{body[:len(body)-1], fmt.Appendf(nil, sglangKeys+"}", rand.Uint64()>>1)},
 	}
 	turn := p.turn.Add(1)
-	g, ctx := errgroup.WithContext(r.Context())
+	// A client that has its answer may leave before prefill's has been read.
+	g, ctx := errgroup.WithContext(context.WithoutCancel(r.Context()))
 	g.Go(func() error { return p.read(ctx, p.prefills[turn%uint64(len(p.prefills))], leg) })
 	err := p.relay(ctx, w, p.decodes[turn%uint64(len(p.decodes))], leg)
 	if err = errors.Join(err, g.Wait()); err != nil {
