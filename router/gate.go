@@ -93,12 +93,15 @@ func (g *gate) approve() {
 	}
 }
 
+// opened reports whether the stream is on its way to the client.
+func (g *gate) opened() bool { return g.state.Load() == gateOpen }
+
 // shut closes a gate that has not opened, for good: the attempt has failed. It
 // reports whether the gate has opened; then it does nothing, and above all does
 // not wait for a client that takes nothing.
 func (g *gate) shut() (opened bool) {
 	if !g.state.CompareAndSwap(gateHolding, gateClosed) {
-		return g.state.Load() == gateOpen
+		return g.opened()
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -120,10 +120,10 @@ func methodNotAllowed(table []route, r *http.Request) error {
 	}
 }
 
-// authorized lets those in who send one of the keys, if any are asked for.
+// authorized lets those in who send one of the keys.
 func (h *Handler) authorized(serve func(*call) error) func(*call) error {
 	return func(c *call) error {
-		if len(h.cfg.APIKeys) == 0 || h.knows(c.r.Header.Get("Authorization")) {
+		if h.knows(c.r.Header.Get("Authorization")) {
 			return serve(c)
 		}
 		return &Error{

@@ -117,7 +117,7 @@ func (s *stream) most() int {
 // letGo lets go of what nobody needs any more once the stream is on its way: the
 // request's body, and prefill's answer. A stream may last for hours.
 func (s *stream) letGo() {
-	if s.call.held == nil || s.gate.state.Load() != gateOpen || !s.answer.Sent() {
+	if s.call.held == nil || !s.gate.opened() || !s.answer.Sent() {
 		return
 	}
 	select {
