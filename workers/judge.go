@@ -1,0 +1,29 @@
+package workers
+
+// A Judge decides, by outcomes and by what engines report, who may take
+// requests. Package health implements it. It says what it decided by
+// Registry.Bar and Registry.BarPair. Its methods are called outside the
+// registry's lock, by many goroutines.
+type Judge interface {
+	// Permit asks whether one request may go to a pair that was just picked.
+	// All of prefill, decode and pair let it in, or none does; then another
+	// pair is picked. It keeps in p what Ended needs.
+	Permit(p *Permit, prefill, decode *Worker) bool
+
+	// Ended is told the outcome of each leg once, as Lease.Done takes it. The
+	// pair is judged when both are in.
+	Ended(p *Permit, role Role, outcome error)
+
+	// Reported is told of each new report of an engine.
+	Reported(w *Worker, before, now Report)
+}
+
+// A Permit is what a Judge keeps for one pair of leases. It is part of the
+// Pair, so that a lease allocates nothing. The mutex of whoever fills it in
+// guards it.
+type Permit struct {
+	Prefill, Decode *Worker
+	Done            [3]func(error) // of prefill, decode and the pair
+	Outcome         [2]error       // by role
+	Legs            uint8          // that have ended
+}
