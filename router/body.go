@@ -10,47 +10,60 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"pdrouter/transfer"
 )
 
-const (
-	// firstRead is how much is made ready for a body whose length is known,
-	// at first: a client that promises 200 MB and sends nothing costs no more.
-	firstRead = 64 << 10
+// readRequest reads the body of c whole, and looks at it as it comes. Memory and
+// what it takes of Config.MaxBufferedBytes are given back by freeBody.
+func (h *Handler) readRequest(c *call, endpoint transfer.Endpoint) (*transfer.Request, error) {
+	in, err := h.openBody(c)
+	if err != nil {
+		return nil, err
+	}
+	req, bad := transfer.Read(endpoint, in)
+	if err := h.closeBody(c, in); err != nil {
+		return nil, err
+	}
+	return req, bad
+}
 
-	// trusted is how long a body may be for its length to be believed once
-	// firstRead of it has come. A longer one has to come in order to cost.
-	trusted = 4 << 20
-)
-
-// readBody reads the body of c whole. Memory and what it takes of
-// Config.MaxBufferedBytes are given back by freeBody.
-func (h *Handler) readBody(c *call) error {
+// openBody makes the body of c ready to be read.
+func (h *Handler) openBody(c *call) (*intake, error) {
 	w, r := c.w, c.r
 	if err := checkContentType(r.Header.Get("Content-Type")); err != nil {
-		return err
+		return nil, err
 	}
 	if r.ContentLength > h.cfg.MaxBodyBytes {
-		return h.tooLarge()
+		return nil, h.tooLarge()
 	}
-	held := &holding{h: h}
 	src := &patient{r: r.Body, control: w.control, stall: h.cfg.BodyStall, left: h.cfg.MaxBodyBytes}
 	encoding, length := strings.Join(r.Header.Values("Content-Encoding"), ", "), r.ContentLength
 	if encoding != "" {
 		length = -1
 	}
-	decoded, err := decoder(encoding, src)
-	if err == nil {
-		c.body, err = h.readAll(decoded, length, held)
+	in := &intake{h: h, length: length, held: holding{h: h}}
+	if in.src, in.err = decoder(encoding, src); errors.Is(in.err, io.EOF) {
+		in.err = io.ErrUnexpectedEOF // an encoding has a head
 	}
-	_ = w.control.SetReadDeadline(time.Time{}) // else it would end the request later on
-	h.met.LetIn(!errors.Is(err, errMemory))
-	if err != nil {
-		held.release()
-		return h.bodyError(err)
+	return in, nil
+}
+
+// closeBody reads what is left of the body of c, and says what was wrong with it
+// before anybody judges what it says.
+func (h *Handler) closeBody(c *call, in *intake) error {
+	for in.err == nil {
+		in.More()
 	}
-	c.held = held
-	w.unread = false
-	_ = r.Body.Close() // so that net/http looks for no rest of it, which takes a deeper stack than all else
+	_ = c.w.control.SetReadDeadline(time.Time{}) // else it would end the request later on
+	h.met.LetIn(!errors.Is(in.err, errMemory))
+	if !errors.Is(in.err, io.EOF) {
+		in.held.release()
+		return h.bodyError(in.err)
+	}
+	c.body, c.held = in.buf, &in.held
+	c.w.unread = false
+	_ = c.r.Body.Close() // so that net/http looks for no rest of it, which takes a deeper stack than all else
 	return nil
 }
 
@@ -64,54 +77,6 @@ func (h *Handler) freeBody(c *call) {
 		h.bodies.put(c.body)
 	}
 	c.held, c.body = nil, nil
-}
-
-// readAll reads src, whose length is -1 if it is not known, to its end.
-func (h *Handler) readAll(src io.Reader, length int64, held *holding) ([]byte, error) {
-	size := int64(4 << 10)
-	if length >= 0 {
-		size = min(length+1, firstRead) // one more byte of room, to see the end
-	}
-	if !held.add(size) {
-		return nil, errMemory
-	}
-	buf := make([]byte, 0, size)
-	for {
-		n, err := src.Read(buf[len(buf):cap(buf)])
-		buf = buf[:len(buf)+n]
-		switch {
-		case int64(len(buf)) > h.cfg.MaxBodyBytes:
-			return nil, h.tooLarge()
-		case errors.Is(err, io.EOF):
-			return buf, nil
-		case err != nil:
-			return nil, err
-		case len(buf) == cap(buf):
-			bigger := grown(int64(cap(buf)), length)
-			if bigger >= h.cfg.MaxBodyBytes {
-				bigger = h.cfg.MaxBodyBytes + 1
-			}
-			if !held.add(bigger - int64(cap(buf))) {
-				return nil, errMemory
-			}
-			whole := h.bodies.take(bigger)
-			held.adjust(int64(cap(whole)) - bigger)
-			buf = append(whole, buf...)
-		}
-	}
-}
-
-// grown returns the size of the buffer that comes after a full one of size, for
-// a body that is said to have that length.
-func grown(size, length int64) int64 {
-	switch {
-	case length < size:
-		return 2 * size
-	case length < trusted:
-		return length + 1
-	default:
-		return min(2*size, length+1)
-	}
 }
 
 // errMemory reports that Config.MaxBufferedBytes is used up.

@@ -108,12 +108,11 @@ func (h *Handler) BufferedBytes() int64 { return h.buffered.Load() }
 // complete returns the handler of an endpoint that is handed off.
 func (h *Handler) complete(endpoint transfer.Endpoint) func(*call) error {
 	return func(c *call) error {
-		if err := h.readBody(c); err != nil {
-			return err
-		}
-		req, err := transfer.Parse(endpoint, c.body)
+		req, err := h.readRequest(c, endpoint)
 		if err != nil {
-			h.met.BootstrapFailed()
+			if _, ok := errors.AsType[*transfer.BadRequest](err); ok {
+				h.met.BootstrapFailed()
+			}
 			return err
 		}
 		c.model, c.streaming = h.modelOf(req), req.Stream()

@@ -43,6 +43,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, endpoint uint8, body []byte) {
 		e := Endpoint(endpoint % 3)
 		req, err := Parse(e, body)
+		checkInPieces(t, e, body, req, err)
 		if err != nil {
 			bad, ok := errors.AsType[*BadRequest](err)
 			if !ok || bad.Message == "" || bad.Code == "" {

@@ -39,7 +39,7 @@ func (m *members) more() bool {
 	s := m.s
 	switch {
 	case m.keyEnd == 0:
-		m.last = m.next < len(s.b) && s.b[m.next] == '}'
+		m.last = s.has(m.next) && s.b[m.next] == '}'
 	case !m.finish():
 		return false
 	}
@@ -71,9 +71,9 @@ func (m *members) finish() bool {
 	}
 	i := s.space(m.end)
 	switch {
-	case i < len(s.b) && s.b[i] == ',':
+	case s.has(i) && s.b[i] == ',':
 		m.next = s.space(i + 1)
-	case i < len(s.b) && s.b[i] == '}':
+	case s.has(i) && s.b[i] == '}':
 		m.next, m.last = i, true
 	default:
 		s.fail(i, whyComma)
@@ -97,7 +97,7 @@ func (m *members) value() []byte {
 
 // begins tells whether the value begins with c, which need not be scanned yet.
 func (m *members) begins(c byte) bool {
-	return m.start < len(m.s.b) && m.s.b[m.start] == c
+	return m.s.has(m.start) && m.s.b[m.start] == c
 }
 
 func (m *members) stop() bool {
@@ -139,7 +139,7 @@ func (e *elements) more() bool {
 		return false
 	}
 	if e.start == 0 {
-		if e.next < len(s.b) && s.b[e.next] == ']' {
+		if s.has(e.next) && s.b[e.next] == ']' {
 			e.behind = e.next + 1
 			return false
 		}
@@ -152,10 +152,10 @@ func (e *elements) more() bool {
 	}
 	i := s.space(e.end)
 	switch {
-	case i < len(s.b) && s.b[i] == ',':
+	case s.has(i) && s.b[i] == ',':
 		e.start, e.end = s.space(i+1), 0
 		return true
-	case i < len(s.b) && s.b[i] == ']':
+	case s.has(i) && s.b[i] == ']':
 		e.behind = i + 1
 	default:
 		e.behind = s.fail(i, whyComma)
@@ -165,7 +165,7 @@ func (e *elements) more() bool {
 
 // begins tells whether the element begins with c, which need not be scanned yet.
 func (e *elements) begins(c byte) bool {
-	return e.start < len(e.s.b) && e.s.b[e.start] == c
+	return e.s.has(e.start) && e.s.b[e.start] == c
 }
 
 // value returns the element, and null after a fault.

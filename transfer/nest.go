@@ -2,7 +2,7 @@ package transfer
 
 // value scans any value that begins at i inside depth arrays and objects.
 func (s *scanner) value(i, depth int) int {
-	if i < len(s.b) && (s.b[i] == '{' || s.b[i] == '[') {
+	if s.has(i) && (s.b[i] == '{' || s.b[i] == '[') {
 		return s.nest(i, depth)
 	}
 	return s.scalar(i)
@@ -12,7 +12,7 @@ func (s *scanner) value(i, depth int) int {
 func (s *scanner) nest(i, depth int) int {
 	var objects [maxDepth/64 + 1]uint64 // bit d is set if level d is an object
 	for d := depth; ; {
-		if i >= len(s.b) {
+		if !s.has(i) {
 			return s.fail(i, whyEnd)
 		}
 		switch c := s.b[i]; c {
@@ -23,7 +23,7 @@ func (s *scanner) nest(i, depth int) int {
 			setBit(&objects, d, c == '{')
 			d++
 			i = s.space(i + 1)
-			if i < len(s.b) && s.b[i] == c+2 { // empty: '}' is '{'+2, ']' is '['+2
+			if s.has(i) && s.b[i] == c+2 { // empty: '}' is '{'+2, ']' is '['+2
 				i, d = i+1, d-1
 				break
 			}
@@ -66,7 +66,7 @@ func (s *scanner) first(i int, object bool) int {
 // or behind its closing bracket.
 func (s *scanner) after(i int, object bool) (next int, more bool) {
 	i = s.space(i)
-	if i >= len(s.b) {
+	if !s.has(i) {
 		return s.fail(i, whyEnd), false
 	}
 	switch c := s.b[i]; {
@@ -82,13 +82,13 @@ func (s *scanner) after(i int, object bool) (next int, more bool) {
 
 // name scans a key and its colon and goes to the value.
 func (s *scanner) name(i int) int {
-	if i >= len(s.b) || s.b[i] != '"' {
+	if !s.has(i) || s.b[i] != '"' {
 		return s.fail(i, whyKey)
 	}
 	if i = s.str(i); i < 0 {
 		return -1
 	}
-	if i = s.space(i); i >= len(s.b) || s.b[i] != ':' {
+	if i = s.space(i); !s.has(i) || s.b[i] != ':' {
 		return s.fail(i, whyColon)
 	}
 	return s.space(i + 1)
@@ -100,7 +100,7 @@ func (s *scanner) name(i int) int {
 // by what it is and what the byte before is: how long a number is then costs no
 // branch.
 func (s *scanner) integers(i int) int {
-	if i >= len(s.b) || s.b[i]-'0' > 9 {
+	if !s.has(i) || s.b[i]-'0' > 9 {
 		return i
 	}
 	start := i

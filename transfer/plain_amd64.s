@@ -1,11 +1,39 @@
 #include "textflag.h"
 
-// func skipPlain(b []byte) (n int, beyondASCII bool)
-TEXT ·skipPlain(SB), NOSPLIT, $0-33
+// MARK sets each byte of M to ff where X has a quote, a backslash or a control
+// character, which is its own minimum with 1f, and to 0 elsewhere. T is lost.
+#define MARK(X, M, T) \
+	MOVO    X, M;   \
+	PCMPEQB X8, M;  \
+	MOVO    X, T;   \
+	PCMPEQB X9, T;  \
+	POR     T, M;   \
+	MOVO    X, T;   \
+	PMINUB  X10, T; \
+	PCMPEQB X, T;   \
+	POR     T, M
+
+// BITS packs the high bits of the bytes of four registers into R. S is lost.
+#define BITS(A, B, C, D, R, S) \
+	PMOVMSKB D, R; \
+	SHLQ     $16, R; \
+	PMOVMSKB C, S; \
+	ORQ      S, R; \
+	SHLQ     $16, R; \
+	PMOVMSKB B, S; \
+	ORQ      S, R; \
+	SHLQ     $16, R; \
+	PMOVMSKB A, S; \
+	ORQ      S, R
+
+// func skipPlain(b []byte) (n int, special, slash uint64, beyondASCII bool)
+TEXT ·skipPlain(SB), NOSPLIT, $0-49
 	MOVQ b_base+0(FP), SI
 	MOVQ b_len+8(FP), CX
-	SUBQ $32, CX          // the last place from which 32 bytes can be read
+	SUBQ $64, CX          // the last place from which a window can be read
 	XORQ DX, DX           // how far we are
+	XORQ R8, R8           // special
+	XORQ R9, R9           // slash
 	PXOR X11, X11         // all bytes or-ed
 
 	MOVQ $0x2222222222222222, AX // quotes
@@ -23,47 +51,41 @@ loop:
 	JGT   done
 	MOVOU (SI)(DX*1), X0
 	MOVOU 16(SI)(DX*1), X1
+	MOVOU 32(SI)(DX*1), X2
+	MOVOU 48(SI)(DX*1), X3
 
-	MOVO    X0, X2
-	PCMPEQB X8, X2
-	MOVO    X0, X3
-	PCMPEQB X9, X3
-	MOVO    X0, X4
-	PMINUB  X10, X4
-	PCMPEQB X0, X4 // what is its own minimum with 1f is a control character
-	POR     X3, X2
-	POR     X4, X2
+	MARK(X0, X4, X12)
+	MARK(X1, X5, X12)
+	MARK(X2, X6, X12)
+	MARK(X3, X7, X12)
 
-	MOVO    X1, X5
-	PCMPEQB X8, X5
-	MOVO    X1, X6
-	PCMPEQB X9, X6
-	MOVO    X1, X7
-	PMINUB  X10, X7
-	PCMPEQB X1, X7
-	POR     X6, X5
-	POR     X7, X5
-
-	MOVO     X2, X12
-	POR      X5, X12
+	POR  X0, X11
+	POR  X1, X11
+	POR  X2, X11
+	POR  X3, X11
+	MOVO X4, X12
+	POR  X5, X12
+	POR  X6, X12
+	POR  X7, X12
 	PMOVMSKB X12, AX
-	TESTL    AX, AX
-	JNZ      found
-	POR      X0, X11
-	POR      X1, X11
-	ADDQ     $32, DX
-	JMP      loop
+	TESTL AX, AX
+	JNZ   found
+	ADDQ  $64, DX
+	JMP   loop
 
 found:
-	PMOVMSKB X2, AX
-	TESTL    AX, AX
-	JNZ      done // in the first half
-	POR      X0, X11
-	ADDQ     $16, DX
+	BITS(X4, X5, X6, X7, R8, BX)
+	PCMPEQB X9, X0
+	PCMPEQB X9, X1
+	PCMPEQB X9, X2
+	PCMPEQB X9, X3
+	BITS(X0, X1, X2, X3, R9, BX)
 
 done:
 	PMOVMSKB X11, AX // the high bits
-	TESTL    AX, AX
-	SETNE    beyondASCII+32(FP)
-	MOVQ     DX, n+24(FP)
+	TESTL AX, AX
+	SETNE beyondASCII+48(FP)
+	MOVQ  DX, n+24(FP)
+	MOVQ  R8, special+32(FP)
+	MOVQ  R9, slash+40(FP)
 	RET

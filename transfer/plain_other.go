@@ -2,4 +2,4 @@
 
 package transfer
 
-func skipPlain(b []byte) (n int, beyondASCII bool) { return plainWords(b) }
+func skipPlain(b []byte) (n int, special, slash uint64, beyondASCII bool) { return plainWords(b) }

@@ -2,13 +2,14 @@ package transfer
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 )
 
-// TestPlainStopsBeforeTheFirstSpecialByte puts each byte at each place of a
-// text and asks both ways.
-func TestPlainStopsBeforeTheFirstSpecialByte(t *testing.T) {
-	for _, size := range []int{0, 15, 16, 31, 32, 33, 63, 64, 100} {
+// TestPlainStopsAtTheFirstSpecialByte puts each byte at each place of a text and
+// asks both ways.
+func TestPlainStopsAtTheFirstSpecialByte(t *testing.T) {
+	for _, size := range []int{0, 15, 63, 64, 65, 127, 128, 150} {
 		for at := range size {
 			for c := range 256 {
 				b := bytes.Repeat([]byte("a"), size)
@@ -19,29 +20,23 @@ func TestPlainStopsBeforeTheFirstSpecialByte(t *testing.T) {
 	}
 }
 
-// checkPlain compares plain with what it is defined by.
+// checkPlain compares both ways with what they are defined by.
 func checkPlain(t *testing.T, b []byte) {
 	t.Helper()
-	n, beyondASCII := skipPlain(b)
-	first := -1
-	for i, c := range b {
-		if c == '"' || c == '\\' || c < ' ' {
-			first = i
-			break
+	wantN, wantSpecial, wantSlash, wantBeyond := 0, uint64(0), uint64(0), false
+	for ; wantN+window <= len(b) && wantSpecial == 0; wantN += window {
+		w := b[wantN : wantN+window]
+		wantSpecial, wantSlash = marks(w)
+		wantBeyond = wantBeyond || !isASCII(w)
+	}
+	if wantSpecial != 0 {
+		wantN -= window
+	}
+	for name, skip := range map[string]func([]byte) (int, uint64, uint64, bool){"skipPlain": skipPlain, "plainWords": plainWords} {
+		n, special, slash, beyond := skip(b)
+		if n != wantN || special != wantSpecial || slash != wantSlash || beyond != wantBeyond {
+			t.Fatalf("%s(%q) = %d, %x, %x, %t, want %d, %x, %x, %t", name, b, n, special, slash, beyond, wantN, wantSpecial, wantSlash, wantBeyond)
 		}
-	}
-	if first < 0 {
-		first = len(b)
-	}
-	if n > first || first-n >= 32 && len(b)-n >= 32 {
-		t.Fatalf("skipPlain(%q) = %d, want at most %d and less than 32 below it", b, n, first)
-	}
-	if want := !isASCII(b[:n]); beyondASCII != want {
-		t.Fatalf("skipPlain(%q) says beyondASCII = %t of the first %d bytes, want %t", b, beyondASCII, n, want)
-	}
-	m, _ := plainWords(b)
-	if m > first || m > n+16 {
-		t.Fatalf("plainWords(%q) = %d, skipPlain = %d, the first special byte is at %d", b, m, n, first)
 	}
 }
 
@@ -56,6 +51,49 @@ func isASCII(b []byte) bool {
 
 func FuzzPlain(f *testing.F) {
 	f.Add([]byte("The quick brown fox jumps over the lazy dog. \"Indeed,\" said \\ nobody."))
-	f.Add(bytes.Repeat([]byte("\xe4\xbd\xa0"), 30))
-	f.Fuzz(checkPlain)
+	f.Add(bytes.Repeat([]byte("\xe4\xbd\xa0"), 50))
+	f.Add([]byte(strings.Repeat(`\\\n\"\u00e9\\`, 10)))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		checkPlain(t, b)
+		if len(b) >= window {
+			checkInside(t, b[:window])
+		}
+	})
+}
+
+// checkInside compares inside with going from byte to byte.
+func checkInside(t *testing.T, w []byte) {
+	t.Helper()
+	want := 0
+	for want < window && w[want] != '"' && w[want] >= ' ' {
+		if w[want] != '\\' {
+			want++
+			continue
+		}
+		if want+1 == window || !strings.ContainsRune(`"\/bfnrt`, rune(w[want+1])) {
+			break
+		}
+		want += 2
+	}
+	special, slash := marks(w)
+	if got := inside(w, special, slash); got != want {
+		t.Fatalf("inside(%q) = %d, want %d", w, got, want)
+	}
+}
+
+// TestInside goes through runs of backslashes of every length at every place,
+// with each byte behind them.
+func TestInside(t *testing.T) {
+	for at := range window {
+		for run := 0; at+run <= window; run++ {
+			for _, c := range []byte(`"\/bfnrtuxa` + "\x00\n\xc3") {
+				w := bytes.Repeat([]byte("a"), window)
+				copy(w[at:], strings.Repeat(`\`, run))
+				if at+run < window {
+					w[at+run] = c
+				}
+				checkInside(t, w)
+			}
+		}
+	}
 }

@@ -44,33 +44,47 @@ func (m *member) place() place {
 
 // Parse reads a request body, which it keeps. The error is a *BadRequest.
 func Parse(e Endpoint, body []byte) (*Request, error) {
-	if bad := tooLong(len(body)); bad != nil {
-		return nil, bad
-	}
-	r := &Request{body: body, endpoint: e}
-	s := scanner{b: body}
+	return readRequest(e, &scanner{b: body})
+}
+
+// Read is Parse for a body that is still coming. Each piece is looked at when it
+// has just come and is in the processor's cache: for a long prompt, that is most
+// of the cost. After an error there may be more to come.
+func Read(e Endpoint, body Source) (*Request, error) {
+	return readRequest(e, &scanner{more: body})
+}
+
+func readRequest(e Endpoint, s *scanner) (*Request, error) {
+	r := &Request{endpoint: e}
 	start := s.space(0)
-	if start >= len(body) || body[start] != '{' {
-		return nil, notObject(&s, start)
+	if !s.has(start) || s.b[start] != '{' {
+		return nil, notObject(s, start)
 	}
 	m := s.object(start, 0)
 	r.open = start + 1
 	var buf [maxKeyLen]byte
 	for m.more() {
-		name := m.name(body, &buf)
+		name := m.name(s.b, &buf)
 		k := keyOf(e, name)
 		if k == keyOther || !m.finish() {
 			continue
 		}
-		if bad := r.note(k, name, &m); bad != nil {
+		if bad := tooLong(len(s.b)); bad != nil {
+			return nil, bad
+		}
+		r.body = s.b
+		if bad := r.note(k, m.name(s.b, &buf), &m); bad != nil {
 			return nil, bad
 		}
 	}
 	r.lastEnd = m.end
 	if m.behind < 0 || !s.end(m.behind) {
-		return nil, badJSON(&s)
+		return nil, badJSON(s)
 	}
-	r.close = m.behind - 1
+	r.body, r.close = s.b, m.behind-1
+	if bad := tooLong(len(s.b)); bad != nil {
+		return nil, bad
+	}
 	return r, nil
 }
 
@@ -84,7 +98,7 @@ func tooLong(n int) *BadRequest {
 
 // notObject says why a body that does not begin with a brace is refused.
 func notObject(s *scanner, start int) *BadRequest {
-	if start >= len(s.b) {
+	if !s.has(start) {
 		return &BadRequest{Message: "the body is empty, a JSON object is needed", Code: CodeJSON}
 	}
 	if end := s.value(start, 0); end < 0 || !s.end(end) {

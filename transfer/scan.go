@@ -14,9 +14,10 @@ const maxDepth = 1000
 // offset where something begins and return the offset behind its end, or -1
 // after noting what is wrong. It neither recurses nor allocates.
 type scanner struct {
-	b   []byte
-	at  int    // offset of the first fault
-	why string // what is wrong there; "" as long as nothing is
+	b    []byte // what there is so far
+	more Source // of the rest; nil if b is all
+	at   int    // offset of the first fault
+	why  string // what is wrong there; "" as long as nothing is
 }
 
 // What can be wrong with a text.
@@ -44,7 +45,7 @@ func (s *scanner) fail(at int, why string) int {
 
 // space skips whitespace.
 func (s *scanner) space(i int) int {
-	for i < len(s.b) {
+	for s.has(i) {
 		if c := s.b[i]; c > ' ' || c != ' ' && c != '\n' && c != '\r' && c != '\t' {
 			break
 		}
@@ -55,7 +56,7 @@ func (s *scanner) space(i int) int {
 
 // end accepts nothing but whitespace up to the end of the text.
 func (s *scanner) end(i int) bool {
-	if i = s.space(i); i < len(s.b) {
+	if i = s.space(i); s.has(i) {
 		s.fail(i, whyMore)
 		return false
 	}
@@ -71,13 +72,13 @@ const (
 // word reads eight bytes, the first into the lowest bits.
 func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
-// special sets the high bit of each byte that cannot stand for itself inside a
+// specials sets the high bit of each byte that cannot stand for itself inside a
 // string: a quote, a backslash, a control character. Only the lowest set bit of
 // those in highs is sure: a borrow may set further ones above it.
 //
 // With its second bit turned, a quote is a space and a space is not, so that
 // one comparison finds quotes and control characters.
-func special(x uint64) uint64 {
+func specials(x uint64) uint64 {
 	return (((x ^ ones*2) - ones*(' '+1)) | ((x ^ ones*'\\') - ones)) &^ x
 }
 
@@ -90,7 +91,10 @@ func (s *scanner) str(i int) int {
 		i, bytes = s.ordinary(i)
 		seen |= bytes
 		if i >= len(s.b) {
-			return s.fail(i, whyEnd)
+			if start = s.piece(start, i, seen); start < 0 {
+				return -1
+			}
+			continue
 		}
 		switch s.b[i] {
 		case '"':
@@ -101,29 +105,66 @@ func (s *scanner) str(i int) int {
 			}
 			return i + 1
 		case '\\':
-			if i = s.escape(i); i < 0 {
-				return -1
+			for s.has(i) && s.b[i] == '\\' { // one comes seldom alone in text written as ASCII
+				if i = s.escape(i); i < 0 {
+					return s.earlier(start, seen)
+				}
 			}
 		default:
-			return s.fail(i, whyControl)
+			s.fail(i, whyControl)
+			return s.earlier(start, seen)
 		}
 	}
 }
 
-// ordinary goes over what stands for itself in a string, up to a quote, a
-// backslash, a control character or the end. It also returns the bytes that it
-// went over or-ed.
+// piece judges what has come of a string, now that it is in the processor's
+// cache, and reads on. It returns from where on the rest is to be judged: a
+// character may have come in half.
+func (s *scanner) piece(start, i int, seen uint64) int {
+	if seen&highs != 0 {
+		start = s.utf8(start, i)
+	}
+	switch {
+	case seen&highs != 0 && i-start >= utf8.UTFMax:
+		return s.fail(start, whyUTF8)
+	case !s.has(i):
+		return s.fail(i, whyEnd)
+	}
+	return start
+}
+
+// earlier notes what is wrong in a string before the fault that was noted, if
+// anything is, so that the same fault is told in whatever pieces a string came.
+func (s *scanner) earlier(start int, seen uint64) int {
+	if seen&highs != 0 {
+		if bad := s.utf8(start, s.at); bad < s.at {
+			return s.fail(bad, whyUTF8)
+		}
+	}
+	return -1
+}
+
+// ordinary goes over what stands for itself in a string and over escapes of one
+// letter, as far as they come in windows, up to anything else or the end. It also
+// returns the bytes that it looked at or-ed, as far as their high bits go.
 func (s *scanner) ordinary(i int) (next int, seen uint64) {
 	b := s.b[i:]
-	if len(b) >= 32 {
-		n, beyondASCII := skipPlain(b)
-		if b = b[n:]; beyondASCII {
+	for len(b) >= window {
+		n, special, slash, beyondASCII := skipPlain(b)
+		if beyondASCII {
 			seen = highs
+		}
+		if b = b[n:]; special == 0 {
+			break
+		}
+		n = inside(b[:window], special, slash)
+		if b = b[n:]; n < window {
+			return len(s.b) - len(b), seen
 		}
 	}
 	for ; len(b) >= 8; b = b[8:] {
 		x := word(b)
-		if found := special(x) & highs; found != 0 {
+		if found := specials(x) & highs; found != 0 {
 			n := bits.TrailingZeros64(found) &^ 7
 			return len(s.b) - len(b) + n/8, seen | x&(1<<n-1)
 		}
@@ -142,15 +183,15 @@ func (s *scanner) ordinary(i int) (next int, seen uint64) {
 // escape scans an escape whose backslash is at i. Surrogates need not be
 // paired and NUL is allowed: engines read both, and it is not ours to mend.
 func (s *scanner) escape(i int) int {
-	if i+1 >= len(s.b) {
-		return s.fail(len(s.b), whyEnd)
+	if !s.has(i + 1) {
+		return s.fail(i+1, whyEnd)
 	}
 	switch s.b[i+1] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return i + 2
 	case 'u':
 		for j := i + 2; j < i+6; j++ {
-			if j >= len(s.b) || hexDigit(s.b[j]) < 0 {
+			if !s.has(j) || hexDigit(s.b[j]) < 0 {
 				return s.fail(j, whyEscape)
 			}
 		}
@@ -201,19 +242,19 @@ func (s *scanner) number(i int) int {
 	if s.b[i] == '-' {
 		i++
 	}
-	if i < len(s.b) && s.b[i] == '0' {
+	if s.has(i) && s.b[i] == '0' {
 		i++
 	} else if i = s.digits(i); i < 0 {
 		return -1
 	}
-	if i < len(s.b) && s.b[i] == '.' {
+	if s.has(i) && s.b[i] == '.' {
 		if i = s.digits(i + 1); i < 0 {
 			return -1
 		}
 	}
-	if i < len(s.b) && s.b[i]|0x20 == 'e' {
+	if s.has(i) && s.b[i]|0x20 == 'e' {
 		i++
-		if i < len(s.b) && (s.b[i] == '+' || s.b[i] == '-') {
+		if s.has(i) && (s.b[i] == '+' || s.b[i] == '-') {
 			i++
 		}
 		return s.digits(i)
@@ -224,7 +265,7 @@ func (s *scanner) number(i int) int {
 // digits scans one or more digits.
 func (s *scanner) digits(i int) int {
 	start := i
-	for i < len(s.b) && s.b[i]-'0' <= 9 {
+	for s.has(i) && s.b[i]-'0' <= 9 {
 		i++
 	}
 	if i == start {
@@ -235,7 +276,7 @@ func (s *scanner) digits(i int) int {
 
 // scalar scans a value that is neither an array nor an object.
 func (s *scanner) scalar(i int) int {
-	if i >= len(s.b) {
+	if !s.has(i) {
 		return s.fail(i, whyEnd)
 	}
 	switch c := s.b[i]; {
@@ -255,7 +296,7 @@ func (s *scanner) scalar(i int) int {
 
 func (s *scanner) word(i int, w string) int {
 	for k := range len(w) {
-		if i+k >= len(s.b) || s.b[i+k] != w[k] {
+		if !s.has(i+k) || s.b[i+k] != w[k] {
 			return s.fail(i+k, whyValue)
 		}
 	}

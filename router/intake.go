@@ -1,0 +1,90 @@
+package router
+
+import "io"
+
+const (
+	// firstRead is how much is made ready for a body whose length is known,
+	// at first: a client that promises 200 MB and sends nothing costs no more.
+	firstRead = 64 << 10
+
+	// trusted is how long a body may be for its length to be believed once
+	// firstRead of it has come. A longer one has to come in order to cost.
+	trusted = 4 << 20
+
+	// pieceRead is how much is read at once: what has been read and not been
+	// looked at should fit the processor's second-level cache.
+	pieceRead = 256 << 10
+)
+
+// An intake is a body on its way in. It is a transfer.Source.
+type intake struct {
+	h      *Handler
+	src    io.Reader
+	length int64 // -1 if it is not known
+	held   holding
+	buf    []byte // what has come
+	err    error  // io.EOF when all has
+}
+
+// More implements transfer.Source.
+func (b *intake) More() []byte {
+	for before := len(b.buf); b.err == nil && len(b.buf) == before; {
+		if b.err = b.room(); b.err == nil {
+			b.err = b.read()
+		}
+	}
+	return b.buf
+}
+
+// read reads the next piece.
+func (b *intake) read() error {
+	n, err := b.src.Read(b.buf[len(b.buf):min(cap(b.buf), len(b.buf)+pieceRead)])
+	b.buf = b.buf[:len(b.buf)+n]
+	if int64(len(b.buf)) > b.h.cfg.MaxBodyBytes {
+		return b.h.tooLarge()
+	}
+	return err
+}
+
+// room makes room for the next piece.
+func (b *intake) room() error {
+	size, h := int64(cap(b.buf)), b.h
+	switch {
+	case int64(len(b.buf)) < size:
+		return nil
+	case size == 0:
+		size = 4 << 10
+		if b.length >= 0 {
+			size = min(b.length+1, firstRead) // one more byte of room, to see the end
+		}
+		if !b.held.add(size) {
+			return errMemory
+		}
+		b.buf = make([]byte, 0, size)
+		return nil
+	}
+	bigger := grown(size, b.length)
+	if bigger >= h.cfg.MaxBodyBytes {
+		bigger = h.cfg.MaxBodyBytes + 1
+	}
+	if !b.held.add(bigger - size) {
+		return errMemory
+	}
+	whole := h.bodies.take(bigger)
+	b.held.adjust(int64(cap(whole)) - bigger)
+	b.buf = append(whole, b.buf...)
+	return nil
+}
+
+// grown returns the size of the buffer that comes after a full one of size, for
+// a body that is said to have that length.
+func grown(size, length int64) int64 {
+	switch {
+	case length < size:
+		return 2 * size
+	case length < trusted:
+		return length + 1
+	default:
+		return min(2*size, length+1)
+	}
+}
