@@ -3,25 +3,16 @@ package exchange
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
-	"net/http/httputil"
 	"os"
-	"strings"
 	"time"
 )
 
-const (
-	// maxTrailer bounds the trailers of a chunked body, in bytes. They are read
-	// to reach the end of the answer, and thrown away.
-	maxTrailer = 4096
-
-	// lastWords is how long an answer is looked for on a connection that took no
-	// more of the request. Such a connection has ended, and reading from it does
-	// not wait; the bound is for the day when the kernel has another reason.
-	lastWords = time.Second
-)
+// lastWords is how long an answer is looked for on a connection that took no
+// more of the request. Such a connection has ended, and reading from it does
+// not wait; the bound is for the day when the kernel has another reason.
+const lastWords = time.Second
 
 // An Answer is a worker's answer whose head has been read.
 type Answer struct {
@@ -34,8 +25,8 @@ type Answer struct {
 	stop func() bool // ends ctx's power over conn
 
 	framing framing
-	left    int64     // of a body with a length
-	chunks  io.Reader // of a chunked body
+	left    int64  // of a body with a length
+	chunks  chunks // of a chunked body
 	idle    time.Duration
 	until   time.Time // the read deadline that idle has set
 	err     error     // of the last Read; io.EOF when the body is whole
@@ -46,6 +37,7 @@ type Answer struct {
 func (a *Answer) begin(req *Request) error {
 	c := a.conn
 	c.in.reset(a.peer.cfg.MaxHeadBytes)
+	c.buffer()
 	if req.FirstByte > 0 {
 		// For writing too, and for all of the head together: a worker that
 		// sends it byte by byte gains nothing.
@@ -98,9 +90,6 @@ func (a *Answer) readHead(method string) error {
 		}
 		a.Status, a.Header = h.status, h.header
 		a.left = a.framing.length
-		if a.framing.chunked {
-			a.chunks = httputil.NewChunkedReader(a.conn.br)
-		}
 		if a.left == 0 {
 			a.err = io.EOF
 		}
@@ -166,9 +155,9 @@ func (a *Answer) read(p []byte) (int, error) {
 	case a.framing.chunked:
 		return a.readChunks(p)
 	case a.framing.length < 0:
-		return a.conn.br.Read(p)
+		return a.conn.read(p)
 	}
-	n, err := a.conn.br.Read(p[:min(int64(len(p)), a.left)])
+	n, err := a.conn.read(p[:min(int64(len(p)), a.left)])
 	a.left -= int64(n)
 	if a.left == 0 {
 		return n, io.EOF
@@ -176,40 +165,23 @@ func (a *Answer) read(p []byte) (int, error) {
 	return n, cut(err)
 }
 
-// readChunks reads a chunked body. The trailers are waited for by a Read of
-// their own, lest they hold back the last chunk.
+// readChunks reads a chunked body. It reads on until there is something to
+// return, and no further: the trailers must not hold back the last chunk.
 func (a *Answer) readChunks(p []byte) (int, error) {
-	n, err := a.chunks.Read(p)
-	if !errors.Is(err, io.EOF) {
-		return n, err
-	}
-	if n > 0 {
-		return n, nil
-	}
-	if err := a.skipTrailers(); err != nil {
-		return 0, cut(err)
-	}
-	return 0, io.EOF
-}
-
-// skipTrailers reads up to the empty line that ends a chunked body.
-func (a *Answer) skipTrailers() error {
-	for size := 0; size <= maxTrailer; {
-		line, err := a.conn.br.ReadSlice('\n')
-		if err != nil {
-			return err
+	for {
+		n, err := a.conn.read(p)
+		n, malformed := a.chunks.strip(p[:n])
+		switch {
+		case malformed != nil:
+			return n, malformed
+		case a.chunks.ended():
+			return n, io.EOF
+		case err != nil:
+			return n, cut(err)
+		case n > 0:
+			return n, nil
 		}
-		field, ok := strings.CutSuffix(string(line), "\r\n")
-		if ok && field == "" {
-			return nil
-		}
-		name, value, colon := strings.Cut(field, ":")
-		if !ok || !colon || !isToken(name) || !isFieldValue(value) {
-			return fmt.Errorf("malformed trailer %q", clip(line))
-		}
-		size += len(line)
 	}
-	return fmt.Errorf("trailers are larger than %d bytes", maxTrailer)
 }
 
 // Close ends the exchange. The connection is used again if the body was read to
@@ -231,7 +203,7 @@ func (a *Answer) Close() error {
 
 // whole reports whether request and answer both came to their ends.
 func (a *Answer) whole() bool {
-	return a.err == io.EOF && !a.framing.close && a.conn.out.wholly() //nolint:errorlint // set by Read, to io.EOF itself
+	return a.err == io.EOF && !a.framing.close && !a.chunks.over && a.conn.out.wholly() //nolint:errorlint // set by Read, to io.EOF itself
 }
 
 // abandon ends an exchange that got no answer.

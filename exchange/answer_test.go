@@ -71,7 +71,7 @@ func answerCases() []answerCase {
 		{name: "a chunk size beyond 64 bits", say: chunked + "fffffffffffffffff\r\n", status: 200, length: -1, err: "chunk length too large"},
 		{name: "a chunk longer than its size", say: chunked + "2\r\nhello\r\n0\r\n\r\n", status: 200, body: "he", length: -1, err: "malformed chunked encoding"},
 		{name: "a chunk line without end", say: chunked + "1;" + long, status: 200, length: -1, err: "line too long"},
-		{name: "a trailer line without end", say: chunked + "0\r\nX: " + long, status: 200, length: -1, err: "line too long"},
+		{name: "a trailer line without end", say: chunked + "0\r\nX: " + long, status: 200, length: -1, err: "trailers are larger"},
 		{name: "a trailer that ends in LF alone", say: chunked + "0\r\n\n\r\n", status: 200, length: -1, err: "malformed trailer"},
 		{name: "a trailer that is no header", say: chunked + "0\r\nHTTP/1.1 200 OK\r\n\r\n", status: 200, length: -1, err: "malformed trailer"},
 		{name: "trailers without end", say: chunked + "0\r\n" + strings.Repeat("X: y\r\n", 2000), status: 200, length: -1, err: "trailers are larger"},

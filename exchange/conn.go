@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,8 +21,10 @@ type conn struct {
 	rw   net.Conn        // the socket, or TLS over it
 	sys  syscall.RawConn // the socket, for what must not wait
 	in   meter           // rw, counted
-	br   *bufio.Reader   // over in
+	br   *bufio.Reader   // over in, while it has anything to read; else nil
 	used bool            // an exchange has ended well on it
+
+	heads *sync.Pool // of *bufio.Reader: a stream lasts long, and needs none
 
 	idleSince time.Time // guarded by pool.mu
 
@@ -41,7 +44,7 @@ type conn struct {
 // hour (sgl-project/sglang#9926).
 const vanished = 15 * time.Second
 
-func newConn(raw net.Conn) (*conn, error) {
+func newConn(raw net.Conn, heads *sync.Pool) (*conn, error) {
 	sc, ok := raw.(syscall.Conn)
 	if !ok {
 		return nil, fmt.Errorf("connection of type %T has no descriptor", raw)
@@ -56,9 +59,8 @@ func newConn(raw net.Conn) (*conn, error) {
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(vanished.Milliseconds()))
 		})
 	}
-	c := &conn{raw: raw, rw: raw, sys: sys}
+	c := &conn{raw: raw, rw: raw, sys: sys, heads: heads}
 	c.in.r = raw
-	c.br = bufio.NewReader(&c.in)
 	c.out.init(c)
 	c.peek = c.lookAhead
 	c.abort = func() { c.raw.Close() }
@@ -83,12 +85,38 @@ func (c *conn) lookAhead(fd uintptr) bool {
 	return true
 }
 
+// read reads of the answer's body: what came with the head, then from the socket
+// itself, without a copy.
+func (c *conn) read(p []byte) (int, error) {
+	if c.br == nil {
+		return c.in.Read(p)
+	}
+	n, err := c.br.Read(p)
+	c.letGo()
+	return n, err
+}
+
+// buffer makes br ready to read a head.
+func (c *conn) buffer() {
+	c.br = c.heads.Get().(*bufio.Reader) //nolint:forcetypeassert // the pool holds nothing else
+	c.br.Reset(&c.in)
+}
+
+// letGo gives br back, once what came with the head has been read.
+func (c *conn) letGo() {
+	if c.br != nil && c.br.Buffered() == 0 {
+		c.br.Reset(nil)
+		c.heads.Put(c.br)
+		c.br = nil
+	}
+}
+
 // settle prepares the connection for its next exchange. It reports false when
 // that cannot be, because something is left that nobody has read.
 func (c *conn) settle() bool {
 	c.used = true
 	c.out.forget()
-	if c.br.Buffered() > 0 {
+	if c.letGo(); c.br != nil {
 		return false
 	}
 	if c.secured() && !c.drained() {

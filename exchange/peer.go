@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/tls"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -20,6 +22,7 @@ type Peer struct {
 	host    string      // of the Host header
 	tls     *tls.Config // nil: plain
 	pool    pool
+	heads   sync.Pool // of *bufio.Reader, for reading heads
 }
 
 // NewPeer returns the peer at rawURL, which is http://host:port,
@@ -38,6 +41,7 @@ func NewPeer(rawURL string, cfg Config) (*Peer, error) {
 	}
 	p := &Peer{cfg: cfg}
 	p.pool.init(cfg)
+	p.heads.New = func() any { return bufio.NewReader(nil) }
 	if err := p.locate(u); err != nil {
 		return nil, fmt.Errorf("worker URL %s: %w", u.Redacted(), err)
 	}
@@ -138,7 +142,7 @@ func (p *Peer) dial(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, p.dialFault(bounded, err)
 	}
-	c, err := newConn(raw)
+	c, err := newConn(raw, &p.heads)
 	if err == nil && p.tls != nil {
 		err = c.secure(bounded, p.tls)
 	}
