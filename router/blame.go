@@ -58,6 +58,13 @@ func (a *attempt) legFailed(role workers.Role, err error) error {
 	if a.ctx.Err() != nil {
 		return a.ctx.Err()
 	}
+	return brokenOff(role, err)
+}
+
+// brokenOff returns the error for what went wrong between us and a worker, if
+// it was not we who ended it.
+func brokenOff(role workers.Role, err error) *Error {
+	x, isExchange := errors.AsType[*exchange.Error](err)
 	e := &Error{
 		Status: http.StatusBadGateway, Code: role.String() + "_request_failed", Leg: role.String(), Err: err,
 		Message: "The " + role.String() + " engine could not be reached or broke off.",

@@ -28,6 +28,15 @@ func (h *Handler) readRequest(c *call, endpoint transfer.Endpoint) (*transfer.Re
 	return req, bad
 }
 
+// readBody reads the body of c whole, for who does not look into it.
+func (h *Handler) readBody(c *call) error {
+	in, err := h.openBody(c)
+	if err != nil {
+		return err
+	}
+	return h.closeBody(c, in)
+}
+
 // openBody makes the body of c ready to be read.
 func (h *Handler) openBody(c *call) (*intake, error) {
 	w, r := c.w, c.r

@@ -146,7 +146,7 @@ func (h *Handler) account(c *call, route *metrics.Route) {
 	memory, _ := h.fields.Get().(*[]zap.Field)
 	fields := append((*memory)[:0], zap.String("request_id", c.id), zap.String("path", shortened(c.r.URL.Path, maxShown)), zap.Int("status", status),
 		zap.Duration("duration", now.Sub(c.began)), zap.Int64("bytes", c.w.bytes))
-	if c.prefill != "" {
+	if c.prefill != "" || c.decode != "" {
 		fields = append(fields, zap.String("model", c.model), zap.String("prefill", c.prefill), zap.String("decode", c.decode),
 			zap.Duration("ttft", c.ttft))
 	}

@@ -37,7 +37,9 @@ type Handler struct {
 	met      *metrics.Metrics
 	log      *zap.Logger
 	routes   http.Handler
+	started  time.Time
 
+	check      pairCheck
 	flights    flights
 	buffered   atomic.Int64 // request bodies held, in bytes
 	bodies     buffers      // of requests longer than firstRead
@@ -54,9 +56,10 @@ type Handler struct {
 func New(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *Handler {
 	cfg.RequestIDHeaders = canonical(cfg.RequestIDHeaders)
 	cfg.RoutingKeyHeaders = canonical(cfg.RoutingKeyHeaders)
-	h := &Handler{cfg: cfg, registry: registry, met: met, log: log}
+	h := &Handler{cfg: cfg, registry: registry, met: met, log: log, started: time.Now()}
 	h.bodies.least, h.bodies.most = firstRead, trusted+1
 	h.answers.least, h.answers.most = minHold, maxHold
+	h.check.limit = generateTime
 	h.fields.New = func() any { return new([]zap.Field) }
 	h.background.SetLimit(backgroundCalls)
 	h.routes = h.newRoutes()

@@ -49,10 +49,14 @@ func (a *attempt) refused(role workers.Role, answer *exchange.Answer, body []byt
 	return a.engineError(role, transfer.ParseError(answer.Status, body), answer.Header.Get("Retry-After"))
 }
 
-// engineError returns the error for what an engine reported, in whatever way.
 func (a *attempt) engineError(role workers.Role, said *transfer.EngineError, retryAfter string) *Error {
+	return a.h.engineError(role, said, retryAfter)
+}
+
+// engineError returns the error for what an engine reported, in whatever way.
+func (h *Handler) engineError(role workers.Role, said *transfer.EngineError, retryAfter string) *Error {
 	code := role.String() + "_upstream_error"
-	a.h.met.Upstream(said.Status, code)
+	h.met.Upstream(said.Status, code)
 	e := &Error{Status: said.Status, Code: code, Leg: role.String(), Err: said}
 	switch {
 	case said.Status >= 400 && said.Status < statusClientGone: // which is not an engine's to say

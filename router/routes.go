@@ -36,14 +36,19 @@ func (h *Handler) table() []route {
 	}
 	for _, path := range []string{
 		"/v1/responses", "/v1/messages", "/v1/embeddings", "/v1/rerank", "/rerank", "/v1/score", "/v1/classify",
-		"/tokenize", "/detokenize", "/v1/tokenize", "/v1/detokenize", "/v1/audio/transcriptions", "/v1/interactions",
+		"/v1/audio/transcriptions", "/v1/interactions",
 	} {
 		routes = append(routes, route{http.MethodPost, path, h.notImplemented(path), false})
 	}
-	for _, path := range []string{"/get_model_info", "/get_server_info", "/health_generate", "/engine_metrics"} {
-		routes = append(routes, route{http.MethodGet, path, h.notImplemented(path), true})
+	for _, path := range []string{"/tokenize", "/detokenize", "/v1/tokenize", "/v1/detokenize"} {
+		routes = append(routes, route{http.MethodPost, path, h.forward(path), false})
 	}
-	return routes
+	return append(routes,
+		route{http.MethodGet, "/get_model_info", h.modelInfo, false},
+		route{http.MethodGet, "/get_server_info", h.serverInfo, false},
+		route{http.MethodGet, "/health_generate", h.healthGenerate, true},
+		route{http.MethodGet, "/engine_metrics", h.notImplemented("/engine_metrics"), true},
+	)
 }
 
 // newRoutes makes the mux. Every answer, also of what matches no route, comes
@@ -174,12 +179,14 @@ func (h *Handler) readiness(c *call) error {
 	}
 }
 
-// models lists what can be asked for now: the names are the engines' own.
+// models lists what can be asked for now: the names are the engines' own. They
+// say of each that it was created at this moment, so the router's start is the
+// better word for it.
 func (h *Handler) models(c *call) error {
 	type model struct {
 		ID      string `json:"id"`
 		Object  string `json:"object"`
-		Created int    `json:"created"`
+		Created int64  `json:"created"`
 		OwnedBy string `json:"owned_by"`
 	}
 	list := struct {
@@ -187,7 +194,7 @@ func (h *Handler) models(c *call) error {
 		Data   []model `json:"data"`
 	}{Object: "list", Data: []model{}}
 	for _, name := range h.registry.Models() {
-		list.Data = append(list.Data, model{ID: name, Object: "model", OwnedBy: "pdrouter"})
+		list.Data = append(list.Data, model{ID: name, Object: "model", Created: h.started.Unix(), OwnedBy: "pdrouter"})
 	}
 	return answerJSON(c, http.StatusOK, list)
 }

@@ -86,7 +86,7 @@ func TestProbes(t *testing.T) {
 		{"/liveness", "OK"},
 		{"/health", "OK"},
 		{"/readiness", `{"healthy_workers":2,"status":"ready","total_workers":2}`},
-		{"/v1/models", `{"object":"list","data":[{"id":"m","object":"model","created":0,"owned_by":"pdrouter"}]}`},
+		{"/v1/models", fmt.Sprintf(`{"object":"list","data":[{"id":"m","object":"model","created":%d,"owned_by":"pdrouter"}]}`, f.handler.started.Unix())},
 	}
 	for _, tt := range tests {
 		if got := f.request(t, "GET", tt.path); got.status != 200 || got.body != tt.want {

@@ -3,7 +3,6 @@ package sim
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -67,6 +66,8 @@ func (e *Engine) serveSGLangInfo(w http.ResponseWriter, r *http.Request) bool {
 		e.serveAbort(w, r)
 	case "/flush_cache":
 		e.serveFlush(w)
+	case "/tokenize", "/v1/tokenize", "/detokenize", "/v1/detokenize":
+		e.serveTokens(w, r)
 	default:
 		return false
 	}
@@ -108,38 +109,10 @@ func (e *Engine) serveVLLMInfo(w http.ResponseWriter, r *http.Request) bool {
 		w.WriteHeader(http.StatusOK)
 	case "/version":
 		answerJSON(w, http.StatusOK, []byte(`{"version":"0.32.0"}`))
-	case "/tokenize":
-		e.serveTokenize(w, r)
+	case "/tokenize", "/detokenize":
+		e.serveTokens(w, r)
 	default:
 		return false
 	}
 	return true
-}
-
-// serveTokenize serves /tokenize.
-func (e *Engine) serveTokenize(w http.ResponseWriter, r *http.Request) {
-	var body struct {
-		Prompt   string          `json:"prompt"`
-		Messages []message       `json:"messages"`
-		Tools    json.RawMessage `json:"tools"`
-	}
-	err := json.NewDecoder(r.Body).Decode(&body)
-	if len(body.Messages) > 0 {
-		body.Prompt = chatText(body.Tools, body.Messages)
-	}
-	if err != nil {
-		answerJSON(w, http.StatusBadRequest, []byte(`{"error":{"message":"Invalid request","type":"BadRequestError","param":null,"code":400}}`))
-		return
-	}
-	p := textPrompt(body.Prompt)
-	b := appendField([]byte(`{"count":`), "", len(p.tokens))
-	b = appendField(b, `,"max_model_len":`, e.cfg.ContextLength)
-	b = append(b, `,"tokens":[`...)
-	for i, t := range p.tokens {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendUint(b, uint64(t), 10)
-	}
-	answerJSON(w, http.StatusOK, append(b, `],"token_strs":null}`...))
 }

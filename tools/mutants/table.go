@@ -31,13 +31,23 @@ func table() []mutant {
 		},
 		{
 			"the worker of a cancelled leg is blamed", "router/blame.go",
-			"	if a.ctx.Err() != nil {\n		return a.ctx.Err()\n	}\n	e := &Error{", "	e := &Error{",
+			"	if a.ctx.Err() != nil {\n		return a.ctx.Err()\n	}\n	return brokenOff(", "	return brokenOff(",
 			"TestOneFate|TestClientLeaves",
 		},
 		{
 			"a client's 400 counts against the worker", "router/blame.go",
 			"e.Blameless || e.Status < 500 ||", "e.Blameless || e.Status < 400 ||",
 			"TestOneFate",
+		},
+		{
+			"a client reads more of an engine's settings than is listed", "router/serverinfo.go",
+			`ContainsRune("{[",`, `ContainsRune("(",`,
+			"TestShownInfo",
+		},
+		{
+			"each of many who ask has a pair generate", "router/healthgenerate.go",
+			"	if p.ended.Before(arrived) {", "	if p.ended.Before(arrived) || true {",
+			"TestHealthGenerateIsShared",
 		},
 		{
 			"engines are not told that the client left", "router/settle.go",

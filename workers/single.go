@@ -1,0 +1,57 @@
+package workers
+
+import (
+	"context"
+	"errors"
+)
+
+// A Single says which worker LeaseOne shall lease.
+type Single struct {
+	Role    Role
+	Model   string // empty: any
+	Dialect string // empty: any
+
+	// First asks for the first one in the order of the configuration, so that
+	// asking twice asks the same one. Else it is the one that has least to do.
+	First bool
+}
+
+// LeaseOne leases one worker, for a request that is not handed off, or says why
+// there is none. It does not wait. A worker that fits no other one is leased
+// too.
+func (r *Registry) LeaseOne(ctx context.Context, want Single) (*Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var best *Load
+	for _, w := range r.all {
+		switch {
+		case !want.fitsLocked(w), best != nil && (want.First || !w.load.before(best)):
+		default:
+			best = &w.load
+		}
+	}
+	if best != nil {
+		return r.grantLocked(best), nil
+	}
+	if err := r.whyNoneLocked(want.Model); errors.Is(err, ErrUnknownModel) {
+		return nil, err
+	}
+	return nil, &NoneError{Role: want.Role}
+}
+
+// fitsLocked reports whether w may be leased and is what is wanted.
+func (s Single) fitsLocked(w *Worker) bool {
+	return w.Role == s.Role && w.state == Ready && w.facts.serves(s.Model) && (s.Dialect == "" || s.Dialect == w.facts.Dialect)
+}
+
+// before reports whether l has less to do than other, or as much and was leased
+// longer ago.
+func (l *Load) before(other *Load) bool {
+	if l.InFlight != other.InFlight {
+		return l.InFlight < other.InFlight
+	}
+	return l.Picked < other.Picked
+}
