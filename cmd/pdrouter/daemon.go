@@ -27,6 +27,7 @@ type daemon struct {
 	log       *zap.Logger
 	registry  *workers.Registry
 	handler   *router.Handler
+	discovery *discovery // nil without --discovery-file
 	collected *prometheus.Registry
 
 	data, scrape, probe net.Listener // probe is nil without --health-check-port
@@ -47,6 +48,12 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 	d := &daemon{cfg: cfg, log: log, collected: prometheus.NewRegistry()}
 	if d.registry, err = workers.NewRegistry(cfg.Workers, cfg.Exchange, chooser, d.logWorker); err != nil {
 		return nil, asConfigFault(err)
+	}
+	if cfg.DiscoveryProvider == fromFile {
+		d.discovery = newDiscovery(cfg, d.registry, log)
+		if err := d.discovery.read(); err != nil {
+			return nil, asConfigFault(err)
+		}
 	}
 	met := metrics.New(d.collected, cfg.Metrics)
 	d.handler = router.New(cfg.Router, d.registry, met, log) //nolint:contextcheck // requests get their contexts from net/http
@@ -95,6 +102,9 @@ func (d *daemon) run(ctx context.Context) error {
 	defer stopSide()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.registry.Run(ctx) })
+	if d.discovery != nil {
+		g.Go(func() error { return d.discovery.run(ctx) })
+	}
 	g.Go(func() error {
 		defer stopSide()
 		return d.serveClients(ctx)
