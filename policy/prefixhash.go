@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"math"
+
 	"pdrouter/workers"
 
 	"github.com/cespare/xxhash/v2"
@@ -15,7 +17,10 @@ const loadFactor = 1.25
 // that prompt's order (rendezvous hashing with bounded loads), so that a
 // worker that comes or goes moves only its own share. A prompt without a key
 // goes to the least loaded worker, among equals to the one leased least
-// recently.
+// recently. The prefill worker comes first, then a decode worker that fits it.
+//
+// Both the share of prompts and the bound follow a worker's weight, so a worker
+// that is being warmed gets more and more of those prompts that will be its own.
 //
 // The zero value is ready to use.
 type PrefixHash struct{}
@@ -27,64 +32,90 @@ func (PrefixHash) Choose(need workers.Need, pools []workers.Pool) workers.Choice
 		c.Pool = emptiest(pools)
 	}
 	pool := &pools[c.Pool]
-	c.Prefill = rendezvous(need.Key, pool.Prefill)
-	c.Decode = rendezvous(need.Key, pool.Decode)
+	c.Prefill = rendezvous(need.Key, pool.Prefill, partners{})
+	c.Decode = rendezvous(need.Key, pool.Decode, partners{pool, c.Prefill})
 	return c
 }
+
+// partners are the decode workers of a pool that fit one prefill worker. The
+// zero value is all workers of whatever role.
+type partners struct {
+	pool    *workers.Pool
+	prefill int
+}
+
+func (p partners) have(i int) bool { return p.pool == nil || p.pool.Fits(p.prefill, i) }
 
 // emptiest returns the pool with the least load per decode worker.
 func emptiest(pools []workers.Pool) int {
 	best, least := 0, -1.0
 	for i := range pools {
-		if l := float64(total(pools[i].Decode)) / float64(len(pools[i].Decode)); least < 0 || l < least {
+		inFlight, weight := total(pools[i].Decode, partners{})
+		if l := float64(inFlight) / weight; least < 0 || l < least {
 			best, least = i, l
 		}
 	}
 	return best
 }
 
-// rendezvous returns the place of the worker for key. The bound leaves at
-// least one worker: the least loaded is never above the average.
-func rendezvous(key uint64, loads []*workers.Load) int {
-	bound := loadFactor * float64(total(loads)+1) / float64(len(loads))
-	best, bestScore := -1, uint64(0)
+// rendezvous returns the place of the worker for key among those which are in.
+// The bound leaves at least one worker: the least loaded is never above the
+// average.
+func rendezvous(key uint64, loads []*workers.Load, in partners) int {
+	inFlight, weight := total(loads, in)
+	average := float64(inFlight+1) / weight
+	best, bestScore := -1, 0.0
 	for i, l := range loads {
+		if !in.have(i) {
+			continue
+		}
 		if key == 0 {
 			if best < 0 || lighter(l, loads[best]) {
 				best = i
 			}
 			continue
 		}
+		bound := loadFactor * average * l.Weight
 		if float64(l.InFlight) >= bound {
 			continue
 		}
-		if s := score(key, l.Worker); best < 0 || s > bestScore {
+		if s := score(key, l); best < 0 || s > bestScore {
 			best, bestScore = i, s
 		}
 	}
 	return best
 }
 
+// lighter reports whether a would have less to do than b with one request more.
 func lighter(a, b *workers.Load) bool {
-	if a.InFlight != b.InFlight {
-		return a.InFlight < b.InFlight
+	withA, withB := float64(a.InFlight+1)/a.Weight, float64(b.InFlight+1)/b.Weight
+	if withA != withB {
+		return withA < withB
 	}
 	return a.Picked < b.Picked
 }
 
-func total(loads []*workers.Load) int {
-	n := 0
-	for _, l := range loads {
-		n += l.InFlight
+func total(loads []*workers.Load, in partners) (inFlight int, weight float64) {
+	for i, l := range loads {
+		if in.have(i) {
+			inFlight += l.InFlight
+			weight += l.Weight
+		}
 	}
-	return n
+	return inFlight, weight
 }
 
-// score is how well w suits key: a number that looks random, is the same in
-// every process, and changes with either. The finaliser is splitmix64's.
-func score(key uint64, w *workers.Worker) uint64 {
-	x := key ^ xxhash.Sum64String(w.URL)
+// score is how well l suits key: a number from 0 to 1 that looks random, is the
+// same in every process, and changes with either. The finaliser is
+// splitmix64's. The root gives every worker a share of the keys that is in
+// proportion to its weight, and moves keys only to a worker whose weight grows.
+func score(key uint64, l *workers.Load) float64 {
+	x := key ^ xxhash.Sum64String(l.Worker.URL)
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
+	u := float64((x^x>>31)>>11) / (1 << 53)
+	if l.Weight == 1 {
+		return u
+	}
+	return math.Pow(u, 1/l.Weight)
 }

@@ -11,7 +11,7 @@ import (
 func loads(n ...int) []*workers.Load {
 	ls := make([]*workers.Load, len(n))
 	for i, inFlight := range n {
-		ls[i] = &workers.Load{Worker: &workers.Worker{Spec: workers.Spec{URL: fmt.Sprintf("http://10.0.0.%d:8000", i)}}, InFlight: inFlight}
+		ls[i] = &workers.Load{Worker: &workers.Worker{Spec: workers.Spec{URL: fmt.Sprintf("http://10.0.0.%d:8000", i)}}, InFlight: inFlight, Weight: 1}
 	}
 	return ls
 }
@@ -29,8 +29,8 @@ func run(ls []*workers.Load, keys ...uint64) []*workers.Load {
 
 func TestPrefixHashKeepsPromptsTogether(t *testing.T) {
 	for key := uint64(1); key < 100; key++ {
-		first := rendezvous(key, loads(0, 0, 0, 0))
-		if again := rendezvous(key, loads(0, 0, 0, 0)); again != first {
+		first := rendezvous(key, loads(0, 0, 0, 0), partners{})
+		if again := rendezvous(key, loads(0, 0, 0, 0), partners{}); again != first {
 			t.Fatalf("key %d goes to worker %d, then to %d", key, first, again)
 		}
 	}
@@ -89,12 +89,67 @@ func TestPrefixHashMovesOnlyItsShare(t *testing.T) {
 	all := loads(0, 0, 0, 0)
 	for i := range uint64(500) {
 		key := (i + 1) * 0x9e3779b97f4a7c15
-		before := all[rendezvous(key, all)]
+		before := all[rendezvous(key, all, partners{})]
 		if before == all[3] {
 			continue
 		}
-		if after := all[:3][rendezvous(key, all[:3])]; after != before {
+		if after := all[:3][rendezvous(key, all[:3], partners{})]; after != before {
 			t.Fatalf("key %x moved from %s to %s though its worker stayed", key, before.Worker.URL, after.Worker.URL)
+		}
+	}
+}
+
+// TestPrefixHashTakesAPartner parts pairs one after the other: the decode worker
+// always fits the prefill worker, and the prompt's prefill worker stays the same.
+func TestPrefixHashTakesAPartner(t *testing.T) {
+	const key = 42
+	pool := workers.Pool{Prefill: loads(0, 0, 0), Decode: loads(0, 0, 0)}
+	first := PrefixHash{}.Choose(workers.Need{Key: key}, []workers.Pool{pool})
+	seen := map[int]bool{}
+	for range pool.Decode {
+		c := PrefixHash{}.Choose(workers.Need{Key: key}, []workers.Pool{pool})
+		if c.Prefill != first.Prefill || !pool.Fits(c.Prefill, c.Decode) || seen[c.Decode] {
+			t.Fatalf("Choose = %+v after the decode workers %v were parted from prefill worker %d", c, seen, first.Prefill)
+		}
+		seen[c.Decode] = true
+		pool.Part(c.Prefill, c.Decode)
+	}
+}
+
+// TestPrefixHashWarms sends many prompts to workers of which the last is being
+// warmed: it gets its share, and what it does not get is where it will be.
+func TestPrefixHashWarms(t *testing.T) {
+	count := func(weight float64, key func(i uint64) uint64) (got int) {
+		ls := loads(0, 0, 0, 0)
+		ls[3].Weight = weight
+		var keys []uint64
+		for i := range uint64(1300) {
+			keys = append(keys, key(i+1))
+		}
+		return run(ls, keys...)[3].InFlight
+	}
+	spread := func(i uint64) uint64 { return i * 0x9e3779b97f4a7c15 }
+	none := func(uint64) uint64 { return 0 }
+	for _, tt := range []struct {
+		name   string
+		weight float64
+		key    func(uint64) uint64
+		want   int // of 1300
+	}{
+		{"a quarter of a share, by prompt", 0.25, spread, 100},
+		{"a quarter of a share, by load", 0.25, none, 100},
+		{"a whole share", 1, spread, 325},
+	} {
+		if got := count(tt.weight, tt.key); got < tt.want*3/4 || got > tt.want*5/4 {
+			t.Errorf("%s: %d of 1300 prompts, want %d and at most a quarter more or less", tt.name, got, tt.want)
+		}
+	}
+	warming, warm := loads(0, 0, 0, 0), loads(0, 0, 0, 0)
+	warming[3].Weight = 0.25
+	for i := range uint64(500) {
+		before, after := rendezvous(spread(i+1), warming, partners{}), rendezvous(spread(i+1), warm, partners{})
+		if before != after && after != 3 {
+			t.Fatalf("key %d moved from worker %d to %d when worker 3 was warm", i, before, after)
 		}
 	}
 }

@@ -209,7 +209,7 @@ func (a *attempt) survive() {
 // endRest ends the leases that are still open, because prefill failed first, or
 // because of a panic (I1), and gives back what long answers took.
 func (a *attempt) endRest() {
-	for role, l := range [...]*workers.Lease{workers.Prefill: a.pair.Prefill, workers.Decode: a.pair.Decode} {
+	for role, l := range [...]*workers.Lease{workers.Prefill: &a.pair.Prefill, workers.Decode: &a.pair.Decode} {
 		if !a.done[role] {
 			a.end(l, workers.Role(role), context.Canceled)
 		}

@@ -336,8 +336,8 @@ func TestReleaseLeg(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := f.registry.Lease(t.Context(), workers.Need{Model: "m"})
-	if err != nil {
+	var pair workers.Pair
+	if err := f.registry.Lease(t.Context(), workers.Need{Model: "m"}, &pair); err != nil {
 		t.Fatal(err)
 	}
 	a := attempt{

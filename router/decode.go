@@ -22,7 +22,7 @@ func (a *attempt) decode(prefilled []byte) {
 	if err == nil {
 		err = a.relay(answer)
 	}
-	a.end(a.pair.Decode, workers.Decode, err)
+	a.end(&a.pair.Decode, workers.Decode, err)
 	e, failed := errors.AsType[*Error](err)
 	a.delivered = err == nil || failed && e.told
 	if failed {
@@ -41,7 +41,7 @@ func (a *attempt) askDecode(prefilled []byte) (*exchange.Answer, error) {
 		a.h.met.HandOffMissing()
 	}
 	a.merged = leg.Merged
-	return a.send(workers.Decode, a.pair.Decode, leg)
+	return a.send(workers.Decode, &a.pair.Decode, leg)
 }
 
 // relay relays decode's answer, whatever it is, and ends the exchange.

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"pdrouter/transfer"
 	"pdrouter/workers"
@@ -85,7 +87,7 @@ func errorFor(err error) *Error {
 	}
 	if none, ok := errors.AsType[*workers.NoneError](err); ok {
 		return &Error{
-			Status: http.StatusServiceUnavailable, Code: "no_available_workers", RetryAfter: "1",
+			Status: http.StatusServiceUnavailable, Code: "no_available_workers", RetryAfter: retryAfter(none.Until),
 			Message: "No available servers: " + none.Error() + ".", Err: err,
 		}
 	}
@@ -97,6 +99,12 @@ func errorFor(err error) *Error {
 	default:
 		return &Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Internal error.", Err: err}
 	}
+}
+
+// retryAfter returns the seconds until t, rounded up; 1 if t is over or zero,
+// which is not known.
+func retryAfter(t time.Time) string {
+	return strconv.Itoa(max(int(math.Ceil(time.Until(t).Seconds())), 1))
 }
 
 // shuttingDown returns the error for a request that a shutdown ends.

@@ -188,9 +188,13 @@ func (h *Handler) modelOf(req *transfer.Request) string {
 // was lost to a stale connection.
 func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
 	need := workers.Need{Model: req.Model(), Key: fingerprint(req).Key}
+	var pair workers.Pair
 	for {
-		pair, err := h.registry.Lease(c.r.Context(), need)
-		if err != nil {
+		err := h.registry.Lease(c.r.Context(), need, &pair)
+		switch {
+		case err != nil && drained(c.r.Context()):
+			return shuttingDown()
+		case err != nil:
 			return err
 		}
 		err = h.attempt(c, req, &pair)

@@ -51,11 +51,11 @@ func (h *Handler) healthGenerate(c *call) error {
 func (h *Handler) generate(c *call, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(c.r.Context(), limit)
 	defer cancel()
-	pair, err := h.registry.Lease(ctx, workers.Need{})
-	if err != nil {
+	var pair workers.Pair
+	if err := h.registry.Lease(ctx, workers.Need{}, &pair); err != nil {
 		return noPair(err)
 	}
-	prefill, decode := h.newSolo(ctx, c, pair.Prefill), h.newSolo(ctx, c, pair.Decode)
+	prefill, decode := h.newSolo(ctx, c, &pair.Prefill), h.newSolo(ctx, c, &pair.Decode)
 	defer prefill.end()
 	defer decode.end()
 	for _, s := range []*solo{prefill, decode} {

@@ -19,8 +19,8 @@ func TestPanicInALeg(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pair, err := f.registry.Lease(t.Context(), workers.Need{})
-	if err != nil {
+	var pair workers.Pair
+	if err := f.registry.Lease(t.Context(), workers.Need{}, &pair); err != nil {
 		t.Fatal(err)
 	}
 	a := &attempt{h: f.handler, call: &call{r: httptest.NewRequest(http.MethodPost, "/", nil)}, req: req, pair: &pair, dialect: transfer.SGLang{}}

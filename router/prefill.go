@@ -16,7 +16,7 @@ import (
 // error in it, no abort.
 func (a *attempt) prefill() {
 	err := a.prefillLeg()
-	a.end(a.pair.Prefill, workers.Prefill, err)
+	a.end(&a.pair.Prefill, workers.Prefill, err)
 	if e, ok := errors.AsType[*Error](err); ok {
 		a.fail(e)
 		return
@@ -33,7 +33,7 @@ func (a *attempt) prefillLeg() error {
 	if err != nil {
 		return errorFor(err)
 	}
-	answer, err := a.send(workers.Prefill, a.pair.Prefill, leg)
+	answer, err := a.send(workers.Prefill, &a.pair.Prefill, leg)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func (a *attempt) tellEngines() {
 	if !ok {
 		return
 	}
-	for role, lease := range [...]*workers.Lease{workers.Prefill: a.pair.Prefill, workers.Decode: a.pair.Decode} {
+	for role, lease := range [...]*workers.Lease{workers.Prefill: &a.pair.Prefill, workers.Decode: &a.pair.Decode} {
 		if !a.reached[role] || a.ended[role] {
 			continue
 		}

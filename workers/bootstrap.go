@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -32,12 +33,45 @@ func (r *Registry) settleBootstrap(w *Worker, facts *Facts) error {
 	if !IsLoopback(facts.BootstrapHost) {
 		return nil
 	}
+	if d := r.remoteDecode(); d != nil {
+		return errors.New(stranded(facts.BootstrapHost, d))
+	}
+	return nil
+}
+
+// stranded says why nobody can use a bootstrap server on this loopback host.
+func stranded(host string, decode *Worker) string {
+	return fmt.Sprintf("its bootstrap server is on loopback (%s), where decode worker %s cannot reach it; set bootstrap-host for this worker", host, decode.URL)
+}
+
+// remoteDecode returns a decode worker that is not on this host, or nil.
+func (r *Registry) remoteDecode() *Worker {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, d := range r.all {
-		if d.Role == Decode && !IsLoopback(Hostname(d.URL)) {
-			return fmt.Errorf("its bootstrap server is on loopback (%s), where decode worker %s cannot reach it; set bootstrap-host for this worker", facts.BootstrapHost, d.URL)
+		if d.isRemoteDecode() && !d.removed {
+			return d
 		}
 	}
 	return nil
+}
+
+func (w *Worker) isRemoteDecode() bool { return w.Role == Decode && !IsLoopback(Hostname(w.URL)) }
+
+// strandedLocked looks again at the prefill workers which a decode worker that
+// was just added cannot reach. What was configured has been checked; here it is
+// about what engines told.
+func (r *Registry) strandedLocked(added *Worker) []Event {
+	var events []Event
+	if !added.isRemoteDecode() {
+		return nil
+	}
+	for _, p := range r.all {
+		if p.Role == Prefill && p.ready && p.facts.Dialect == "sglang" && IsLoopback(p.facts.BootstrapHost) {
+			events = append(events, r.recheckLocked(p, stranded(p.facts.BootstrapHost, added))...)
+		}
+	}
+	return events
 }
 
 // Hostname returns the host of a worker's URL. That of a unix socket is

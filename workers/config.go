@@ -68,13 +68,38 @@ type Config struct {
 	// ready. Default 1 s.
 	ProbeInterval time.Duration
 
-	// ProbeTimeout bounds one look. Default 5 s.
+	// ProbeTimeout bounds one look, and the reading of one report. Default 5 s.
 	ProbeTimeout time.Duration
+
+	// LoadInterval is the time between two reports of a worker that is ready.
+	// Default 10 s.
+	LoadInterval time.Duration
+
+	// NoReports leaves reports unread. Default false.
+	NoReports bool
+
+	// DrainSettle is how long a removed worker is still shown, at least: its
+	// requests may take longer. Default 5 s.
+	DrainSettle time.Duration
+
+	// WarmupTime is how long a worker gets less than its share of requests,
+	// beginning with WarmupShare of it, after it was added or has started
+	// anew. Defaults 60 s and 0.25. WarmupTime 0: it gets all at once.
+	WarmupTime  time.Duration
+	WarmupShare float64
 }
 
 // DefaultConfig returns the configuration of a daemon started without flags.
 func DefaultConfig() Config {
-	return Config{Dialect: "auto", ProbeInterval: time.Second, ProbeTimeout: 5 * time.Second}
+	return Config{
+		Dialect:       "auto",
+		ProbeInterval: time.Second,
+		ProbeTimeout:  5 * time.Second,
+		LoadInterval:  10 * time.Second,
+		DrainSettle:   5 * time.Second,
+		WarmupTime:    60 * time.Second,
+		WarmupShare:   0.25,
+	}
 }
 
 // Validate reports every fault of c.
@@ -82,7 +107,7 @@ func (c Config) Validate() error {
 	var faults []error
 	seen := map[string]bool{}
 	for _, s := range c.Specs {
-		if err := s.validate(); err != nil {
+		if err := s.Validate(); err != nil {
 			faults = append(faults, err)
 		}
 		if name := s.Role.String() + " " + s.URL; seen[name] {
@@ -99,6 +124,15 @@ func (c Config) Validate() error {
 	}
 	if c.ProbeInterval <= 0 || c.ProbeTimeout <= 0 {
 		faults = append(faults, errors.New("worker probes: interval and timeout must be above 0"))
+	}
+	if c.LoadInterval <= 0 {
+		faults = append(faults, errors.New("load-monitor-interval: must be above 0; --disable-load-monitoring turns it off"))
+	}
+	if c.WarmupShare <= 0 || c.WarmupShare > 1 {
+		faults = append(faults, fmt.Errorf("worker-warmup-share: %v is not above 0 and at most 1", c.WarmupShare))
+	}
+	if c.DrainSettle < 0 || c.WarmupTime < 0 {
+		faults = append(faults, errors.New("drain-settle-secs and worker-warmup-secs: must not be negative"))
 	}
 	return errors.Join(faults...)
 }
@@ -139,8 +173,8 @@ func (c Config) remoteDecode() string {
 	return ""
 }
 
-// validate reports the first fault of s.
-func (s Spec) validate() error {
+// Validate reports the first fault of s.
+func (s Spec) Validate() error {
 	fault := func(format string, args ...any) error {
 		return fmt.Errorf("%s %q: %s", s.Role, s.URL, fmt.Sprintf(format, args...))
 	}

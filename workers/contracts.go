@@ -2,9 +2,9 @@ package workers
 
 // A Chooser picks the pair for one request. Package policy implements it.
 type Chooser interface {
-	// Choose returns a pair of one of pools. There is at least one pool, and
-	// each has at least one worker of either role. All of them may serve the
-	// request.
+	// Choose returns a pair of one of pools, for which that pool's Fits is
+	// true. There is at least one pool, and every worker in it fits at least
+	// one of the other role. All of them may serve the request now.
 	//
 	// Choose is called under the registry's lock: it must not block,
 	// allocate, keep its arguments or call back. The loads that it sees count
@@ -16,20 +16,25 @@ type Chooser interface {
 type Need struct {
 	Model string // empty: any
 	Key   uint64 // groups requests whose prompts begin alike; 0: none
+
+	// Avoid are left out as long as there is something else.
+	Avoid []Avoid
 }
 
-// A Pool is a set of workers in which every prefill worker can be paired with
-// every decode worker.
-type Pool struct {
-	Dialect         string
-	Prefill, Decode []*Load
-}
+// An Avoid names a worker, or, with both set, a pair.
+type Avoid struct{ Prefill, Decode *Worker }
 
 // A Load is a worker as a Chooser sees it.
 type Load struct {
 	Worker   *Worker
 	InFlight int    // leases not yet done
 	Picked   uint64 // when it was leased last: larger is later, 0 is never
+
+	// Weight is the share that it should get beside one of weight 1. It is
+	// above 0, and below 1 while the worker is being warmed.
+	Weight float64
+
+	place, parted int // among the candidates of one pick, see Pool
 }
 
 // A Choice names a pair by position: a pool, and a worker of either role in it.

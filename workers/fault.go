@@ -32,9 +32,9 @@ func (k FaultKind) String() string {
 		return "unreachable"
 	case HandOff:
 		return "handoff"
-	default:
-		return "failed"
+	case Failed:
 	}
+	return "failed"
 }
 
 // A Fault is the outcome of a leg that says something against its worker, or

@@ -1,6 +1,10 @@
 package workers
 
-import "sync/atomic"
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
 
 // A Lease is the right to send one leg to one worker.
 type Lease struct {
@@ -8,23 +12,126 @@ type Lease struct {
 	Facts  *Facts // as they were when the lease was granted
 
 	registry *Registry
+	permit   *Permit // that of the pair; nil: it is not one of a pair, and not judged
 	done     atomic.Bool
 }
 
 // A Pair is the two leases that one attempt runs on. Both must be ended, each
-// once.
+// once; then the Pair may be used for another attempt. It must not be copied.
 type Pair struct {
 	Dialect         string
-	Prefill, Decode *Lease
+	Prefill, Decode Lease
+
+	permit Permit
+}
+
+// maxPicks bounds how many pairs are offered to the Judge for one lease. What
+// it refuses it also bars, so another one is picked the next time.
+const maxPicks = 16
+
+// Lease leases a pair for need, or says why there is none. It waits only for
+// backpressure to end: as long as no pair is free, but one would be if its
+// engines had less to do.
+func (r *Registry) Lease(ctx context.Context, need Need, pair *Pair) error {
+	for range maxPicks {
+		if err := r.pick(ctx, need, pair); err != nil {
+			return err
+		}
+		if r.judge == nil || r.judge.Permit(&pair.permit, pair.Prefill.Worker, pair.Decode.Worker) {
+			return nil
+		}
+		r.takeBack(pair)
+	}
+	return &NoneError{Mismatch: true, Cause: Breaking}
+}
+
+// pick grants the leases of a pair as soon as there is one.
+func (r *Registry) pick(ctx context.Context, need Need, pair *Pair) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		wait, changed, err := r.tryPick(need, pair)
+		if err != nil || changed == nil {
+			return err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// tryPick grants the leases of a pair, or says for how long to wait before the
+// next try unless changed is closed earlier.
+func (r *Registry) tryPick(need Need, pair *Pair) (wait time.Duration, changed <-chan struct{}, err error) {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pools := r.pools[need.Model]
+	if len(pools) == 0 {
+		return 0, nil, r.whyNoneLocked(need.Model)
+	}
+	left := r.candidatesLocked(pools, need, now)
+	if len(left) == 0 {
+		until, err := r.whyBarredLocked(pools, now)
+		if err != nil {
+			return 0, nil, err
+		}
+		return until.Sub(now), r.changedLocked(), nil
+	}
+	c := r.chooser.Choose(need, left)
+	pool := &left[c.Pool]
+	pair.Dialect, pair.permit = pool.Dialect, Permit{}
+	r.grantLocked(&pair.Prefill, pool.Prefill[c.Prefill], &pair.permit)
+	r.grantLocked(&pair.Decode, pool.Decode[c.Decode], &pair.permit)
+	return 0, nil, nil
+}
+
+func (r *Registry) grantLocked(lease *Lease, l *Load, permit *Permit) {
+	r.clock++
+	l.InFlight++
+	l.Picked = r.clock
+	lease.Worker, lease.Facts, lease.registry, lease.permit = l.Worker, l.Worker.facts, r, permit
+	lease.done.Store(false)
+}
+
+// takeBack ends both leases of a pair that the Judge refused: nobody used them.
+func (r *Registry) takeBack(pair *Pair) {
+	for _, l := range [...]*Lease{&pair.Prefill, &pair.Decode} {
+		l.done.Store(true)
+		r.release(l.Worker)
+	}
 }
 
 // Done ends the lease, with what the leg says about its worker: nil if the
 // worker did its job (a 400 is doing its job), context.Canceled if we cannot
-// tell, anything else if it was the worker's fault. A second call panics (I1).
+// tell, a *Fault, or anything else if it was the worker's fault. A second call
+// panics (I1).
 func (l *Lease) Done(outcome error) {
 	if l.done.Swap(true) {
 		panic("workers: lease of " + l.Worker.ID + " ended twice")
 	}
-	l.registry.release(l.Worker)
-	_ = outcome // package health will judge by it
+	r, w := l.registry, l.Worker
+	if r.judge != nil && l.permit != nil {
+		r.judge.Ended(l.permit, w.Role, outcome)
+	}
+	r.release(w)
+}
+
+func (r *Registry) release(w *Worker) {
+	r.mu.Lock()
+	w.load.InFlight--
+	if w.load.InFlight < 0 {
+		r.mu.Unlock()
+		panic("workers: " + w.ID + " has less than no request under way")
+	}
+	gone := w.removed && r.forgetLocked(w)
+	r.mu.Unlock()
+	if gone {
+		r.gone(w)
+	}
 }

@@ -2,107 +2,84 @@ package workers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"pdrouter/exchange"
 )
 
-// ErrUnknownModel reports a model that no worker serves, ready or not.
-var ErrUnknownModel = errors.New("no worker serves this model")
-
-// A NoneError reports that no pair can be leased, because Role has no ready
-// worker, or, with Mismatch, because the ready ones do not fit one another.
-type NoneError struct {
-	Role     Role
-	Mismatch bool
-}
-
-// Error implements error.
-func (e *NoneError) Error() string {
-	if e.Mismatch {
-		return "no prefill and decode worker fit one another"
-	}
-	return fmt.Sprintf("no %s worker is ready", e.Role)
-}
-
 // A Registry holds the workers and leases them in pairs.
 type Registry struct {
 	cfg     Config
+	conns   exchange.Config
 	chooser Chooser
 	observe func(Event)
-	all     []*Worker // in the order of the configuration; never changes
+	judge   Judge // nil: everything is permitted
 
-	mu    sync.Mutex        // guards the following, and every worker's load, state, facts and reason
-	pools map[string][]Pool // by model; "" holds all
-	clock uint64            // counts leases
+	// read reads a report of a worker; nil: nothing is read.
+	read func(context.Context, *Worker) (Report, error)
+
+	mu       sync.Mutex        // guards the following, and what every worker says of it
+	all      []*Worker         // in the order in which they were added
+	next     [2]int            // number of the next worker, by role
+	pools    map[string][]Pool // of the workers that are ready, by model; "" holds all
+	pairBars []pairBar         // those that have not ended, and some that have
+	clock    uint64            // counts leases
+	scratch  scratch
+	changed  chan struct{} // closed with the next change; nil if nobody waits
+	start    func(*Worker) // begins to watch a worker; nil while Run does not run
 }
 
 // NewRegistry returns a Registry of the workers in cfg, which has been
 // validated. Every worker is unready until Run has looked at it. Observe is
-// called with every change of state, outside any lock, by Run's goroutines.
+// called with every event, outside any lock, by many goroutines.
 func NewRegistry(cfg Config, conns exchange.Config, chooser Chooser, observe func(Event)) (*Registry, error) {
-	r := &Registry{cfg: cfg, chooser: chooser, observe: observe, pools: map[string][]Pool{}}
-	count := map[Role]int{}
+	r := &Registry{cfg: cfg, conns: conns, chooser: chooser, observe: observe, pools: map[string][]Pool{}}
 	for _, spec := range cfg.Specs {
-		peer, err := exchange.NewPeer(spec.URL, conns)
+		w, err := r.newWorker(spec)
 		if err != nil {
-			return nil, fmt.Errorf("%s %q: %w", spec.Role, spec.URL, err)
+			return nil, err
 		}
-		if spec.APIKey == "" {
-			spec.APIKey = cfg.APIKey
-		}
-		w := &Worker{Spec: spec, ID: fmt.Sprintf("%s-%d", spec.Role, count[spec.Role]), Peer: peer, reason: "not looked at yet"}
-		w.load.Worker = w
-		count[spec.Role]++
-		r.all = append(r.all, w)
+		r.enterLocked(w)
 	}
 	return r, nil
 }
 
+// SetJudge makes j judge the workers. It is called before anything is leased
+// and before Run.
+func (r *Registry) SetJudge(j Judge) { r.judge = j }
+
+// newWorker returns a worker that is not part of the registry yet.
+func (r *Registry) newWorker(spec Spec) (*Worker, error) {
+	peer, err := exchange.NewPeer(spec.URL, r.conns)
+	if err != nil {
+		return nil, fmt.Errorf("%s %q: %w", spec.Role, spec.URL, err)
+	}
+	if spec.APIKey == "" {
+		spec.APIKey = r.cfg.APIKey
+	}
+	w := &Worker{Spec: spec, Peer: peer, reason: "not looked at yet", told: make(chan struct{}, 1), stop: func() {}}
+	w.load = Load{Worker: w, Weight: 1}
+	return w, nil
+}
+
+// enterLocked gives w its ID and a place among the others.
+func (r *Registry) enterLocked(w *Worker) {
+	w.ID = fmt.Sprintf("%s-%d", w.Role, r.next[w.Role])
+	r.next[w.Role]++
+	r.all = append(r.all, w)
+}
+
 // Close closes the connections that are not in use.
 func (r *Registry) Close() {
-	for _, w := range r.all {
+	r.mu.Lock()
+	all := slices.Clone(r.all)
+	r.mu.Unlock()
+	for _, w := range all {
 		w.Peer.Close()
-	}
-}
-
-// Lease leases a pair for need, or says why there is none. It does not wait.
-func (r *Registry) Lease(ctx context.Context, need Need) (Pair, error) {
-	if err := ctx.Err(); err != nil {
-		return Pair{}, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	pools := r.pools[need.Model]
-	if len(pools) == 0 {
-		return Pair{}, r.whyNoneLocked(need.Model)
-	}
-	c := r.chooser.Choose(need, pools)
-	pool := &pools[c.Pool]
-	return Pair{
-		Dialect: pool.Dialect,
-		Prefill: r.grantLocked(pool.Prefill[c.Prefill]),
-		Decode:  r.grantLocked(pool.Decode[c.Decode]),
-	}, nil
-}
-
-func (r *Registry) grantLocked(l *Load) *Lease {
-	r.clock++
-	l.InFlight++
-	l.Picked = r.clock
-	return &Lease{Worker: l.Worker, Facts: l.Worker.facts, registry: r}
-}
-
-func (r *Registry) release(w *Worker) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	w.load.InFlight--
-	if w.load.InFlight < 0 {
-		panic("workers: " + w.ID + " has less than no request under way")
 	}
 }
 
@@ -128,52 +105,54 @@ func (r *Registry) Models() []string {
 	return slices.DeleteFunc(names, func(m string) bool { return m == "" })
 }
 
-// Statuses returns the status of every worker, in the order of the
-// configuration.
+// Statuses returns the status of every worker, in the order in which they were
+// added.
 func (r *Registry) Statuses() []Status {
+	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := make([]Status, len(r.all))
 	for i, w := range r.all {
-		out[i] = Status{Worker: w, State: w.state, Reason: w.reason, InFlight: w.load.InFlight}
-		if w.facts != nil {
-			out[i].Facts = *w.facts
-		}
+		out[i] = r.statusLocked(w, now)
 	}
 	return out
 }
 
-// whyNoneLocked returns the error for a model that has no pool.
-func (r *Registry) whyNoneLocked(model string) error {
-	ready := [2]int{}
-	known := model == "" || len(r.pools[""]) == 0
+// Get returns the status of the worker with that ID, if it is there.
+func (r *Registry) Get(id string) (Status, bool) {
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, w := range r.all {
-		if w.facts != nil && w.facts.serves(model) {
-			known = true
-		}
-		if w.state == Ready && w.facts.serves(model) {
-			ready[w.Role]++
+		if w.ID == id {
+			return r.statusLocked(w, now), true
 		}
 	}
-	switch {
-	case !known:
-		return ErrUnknownModel
-	case ready[Prefill] == 0:
-		return &NoneError{Role: Prefill}
-	case ready[Decode] == 0:
-		return &NoneError{Role: Decode}
-	default:
-		return &NoneError{Mismatch: true}
-	}
+	return Status{}, false
 }
 
-// rebuildLocked makes the pools anew from the workers that are ready. A pool
-// is made for every model, so that leasing is one look-up.
+func (r *Registry) statusLocked(w *Worker, now time.Time) Status {
+	if !w.warmFrom.IsZero() {
+		r.warmLocked(w, now)
+	}
+	s := Status{
+		Worker: w, State: w.state(), Reason: w.reason, InFlight: w.load.InFlight, Removed: w.removed,
+		Bars: w.barsLocked(now), Weight: w.load.Weight, Report: w.report, Unread: w.unread,
+	}
+	if w.facts != nil {
+		s.Facts = *w.facts
+	}
+	return s
+}
+
+// rebuildLocked makes the pools anew from the workers that are ready, and lets
+// those look who wait for one. A pool is made for every model, so that leasing
+// is one look-up.
 func (r *Registry) rebuildLocked() {
 	r.pools = map[string][]Pool{}
 	models := map[string]bool{"": true}
 	for _, w := range r.all {
-		if w.state == Ready {
+		if w.state() == Ready {
 			for _, m := range w.facts.Models {
 				models[m] = true
 			}
@@ -184,13 +163,14 @@ func (r *Registry) rebuildLocked() {
 			r.pools[m] = pools
 		}
 	}
+	r.wakeLocked()
 }
 
 func (r *Registry) poolsOfLocked(model string) []Pool {
 	var classes []string
 	byClass := map[string]*Pool{}
 	for _, w := range r.all {
-		if w.state != Ready || !w.facts.serves(model) {
+		if w.state() != Ready || !w.facts.serves(model) {
 			continue
 		}
 		class := w.facts.class()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"pdrouter/exchange"
 )
 
 // readied returns a registry whose workers are ready with the given facts, one
@@ -24,10 +26,26 @@ func readied(t *testing.T, chooser Chooser, facts ...Facts) *Registry {
 		r.chooser = chooser
 	}
 	for i, w := range r.all {
-		r.learn(w, &facts[i/2], nil)
+		r.learn(0, w, &facts[i/2], nil)
 	}
 	return r
 }
+
+// readyRegistry returns a registry of cfg whose workers are all ready and fit.
+func readyRegistry(t testing.TB, cfg Config, chooser Chooser) *Registry {
+	t.Helper()
+	r, err := NewRegistry(cfg, exchange.DefaultConfig(), chooser, func(Event) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	for _, w := range r.all {
+		r.learn(0, w, &Facts{Dialect: "sglang", Models: []string{"m"}}, nil)
+	}
+	return r
+}
+
+func contains(err error, part string) bool { return strings.Contains(err.Error(), part) }
 
 func TestLeasePairsOnlyWhatFits(t *testing.T) {
 	a := Facts{Dialect: "sglang", Models: []string{"a"}, PageSize: 1}
@@ -48,14 +66,15 @@ func TestLeasePairsOnlyWhatFits(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRegistry(t, "auto", Spec{Role: Prefill, URL: "http://10.0.0.1:1"}, Spec{Role: Decode, URL: "http://10.0.0.2:1"})
-			r.learn(r.all[0], &tt.prefill, nil)
-			r.learn(r.all[1], &tt.decode, nil)
+			r.learn(0, r.all[0], &tt.prefill, nil)
+			r.learn(0, r.all[1], &tt.decode, nil)
 
-			pair, err := r.Lease(t.Context(), Need{Model: tt.model})
+			var pair Pair
+			err := r.Lease(t.Context(), Need{Model: tt.model}, &pair)
 
 			if tt.want == nil {
 				if err != nil || pair.Dialect != "sglang" {
-					t.Fatalf("Lease = %+v, %v, want a pair", pair, err)
+					t.Fatalf("Lease = %q, %v, want a pair", pair.Dialect, err)
 				}
 				pair.Prefill.Done(nil)
 				pair.Decode.Done(nil)
@@ -76,7 +95,7 @@ func TestLeasePairsOnlyWhatFits(t *testing.T) {
 func TestLeaseBeforeAnythingIsKnown(t *testing.T) {
 	r := newRegistry(t, "auto", Spec{Role: Prefill, URL: "http://10.0.0.1:1"}, Spec{Role: Decode, URL: "http://10.0.0.2:1"})
 
-	_, err := r.Lease(t.Context(), Need{Model: "m"})
+	err := r.Lease(t.Context(), Need{Model: "m"}, new(Pair))
 
 	// Not a 404: the model may well exist, once the engines are up.
 	if none := (*NoneError)(nil); !errors.As(err, &none) {
@@ -113,11 +132,9 @@ func TestBurstSpreads(t *testing.T) {
 	for i := range pairs {
 		wg.Go(func() {
 			<-start
-			p, err := r.Lease(context.Background(), Need{Model: "m"})
-			if err != nil {
+			if err := r.Lease(context.Background(), Need{Model: "m"}, &pairs[i]); err != nil {
 				t.Error(err)
 			}
-			pairs[i] = p
 		})
 	}
 	close(start)
@@ -127,7 +144,8 @@ func TestBurstSpreads(t *testing.T) {
 			t.Errorf("%s has %d of 100 requests, want 25", s.Worker.ID, s.InFlight)
 		}
 	}
-	for _, p := range pairs {
+	for i := range pairs {
+		p := &pairs[i]
 		wg.Go(func() { p.Prefill.Done(nil); p.Decode.Done(context.Canceled) })
 	}
 	wg.Wait()
@@ -142,8 +160,7 @@ func TestLeaseEndsOnce(t *testing.T) {
 	r := readied(t, nil, Facts{Dialect: "sglang", Models: []string{"m"}})
 	var pairs [2]Pair // the second one hides from the count that the first ends twice
 	for i := range pairs {
-		var err error
-		if pairs[i], err = r.Lease(t.Context(), Need{}); err != nil {
+		if err := r.Lease(t.Context(), Need{}, &pairs[i]); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,71 +2,105 @@ package workers
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// Run looks at every worker that is not ready, at once and then once per
-// Config.ProbeInterval, until ctx ends.
+// Run watches every worker until ctx ends: it looks at those that are not
+// ready once per Config.ProbeInterval, and reads the reports of the others once
+// per Config.LoadInterval. Each has a goroutine, so that one that hangs delays
+// no other, and never has two questions open.
 func (r *Registry) Run(ctx context.Context) error {
-	tick := time.NewTicker(r.cfg.ProbeInterval)
-	defer tick.Stop()
-	for {
-		r.Look(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
-}
-
-// Look looks once at every worker that is not ready, all at the same time, and
-// returns when each has answered or Config.ProbeTimeout is over.
-func (r *Registry) Look(ctx context.Context) {
 	var g errgroup.Group
-	for _, w := range r.unready() {
+	start := func(w *Worker) {
+		ctx, cancel := context.WithCancel(ctx)
+		w.stop = cancel
 		g.Go(func() error {
-			ctx, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
 			defer cancel()
-			facts, err := r.identify(ctx, w)
-			if ctx.Err() != nil && err == nil {
-				return nil
-			}
-			r.learn(w, facts, err)
+			r.watch(ctx, w)
 			return nil
 		})
 	}
-	_ = g.Wait() // nothing in the group returns an error
-}
-
-func (r *Registry) unready() []*Worker {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	var ws []*Worker
+	r.start = start
 	for _, w := range r.all {
-		if w.state != Ready {
-			ws = append(ws, w)
+		if !w.removed {
+			start(w)
 		}
 	}
-	return ws
+	r.mu.Unlock()
+	<-ctx.Done()
+	r.mu.Lock()
+	r.start = nil // nobody joins the group while it is waited for
+	r.mu.Unlock()
+	return g.Wait()
 }
 
-// learn records what a look at w found: facts, or the reason why there are none.
-func (r *Registry) learn(w *Worker, facts *Facts, err error) {
-	r.mu.Lock()
-	event := Event{Worker: w, From: w.state, To: Ready}
+// watch visits w when it is due, and when there is something to look at.
+func (r *Registry) watch(ctx context.Context, w *Worker) {
+	due := time.NewTimer(0)
+	defer due.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-due.C:
+		case <-w.told:
+		}
+		due.Reset(r.visit(ctx, w))
+	}
+}
+
+// visit looks at w, if it is not ready, and reads its report, if it is. It
+// returns when the next visit is due.
+func (r *Registry) visit(ctx context.Context, w *Worker) time.Duration {
+	if !r.isReady(w) {
+		r.look(ctx, w)
+	}
+	if !r.isReady(w) {
+		return r.cfg.ProbeInterval
+	}
+	if r.read != nil && !r.cfg.NoReports {
+		r.readReport(ctx, w)
+	}
+	return spread(r.cfg.LoadInterval)
+}
+
+// spread returns a tenth more or less than d, so that the workers, all of which
+// began at one moment, are not asked at one moment for ever.
+func spread(d time.Duration) time.Duration {
+	return d*9/10 + rand.N(d/5+1)
+}
+
+// readReport reads what the engine of w says of itself, keeps it, and tells the
+// Judge. That it cannot be read is an event once for each reason, and does not
+// change the worker's state: health judges by more than that.
+func (r *Registry) readReport(ctx context.Context, w *Worker) {
+	asking, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
+	defer cancel()
+	now, err := r.read(asking, w)
+	if ctx.Err() != nil {
+		return // we stopped it, so it says nothing
+	}
+	told := !now.At.IsZero() // an engine whose metrics are off tells a little, beside the error
+	event := Event{Worker: w, Kind: Read}
 	if err != nil {
-		event.To, event.Reason = Unready, err.Error()
+		event.Kind, event.Reason = Unread, plain(asking, err).Error()
 	}
-	news := event.From != event.To || w.reason != event.Reason
-	w.state, w.reason = event.To, event.Reason
-	if facts != nil {
-		w.facts = facts
+	r.mu.Lock()
+	before := w.report
+	if told {
+		w.report = now
 	}
-	r.rebuildLocked()
+	news := w.unread != event.Reason
+	w.unread = event.Reason
+	event.From, event.To = w.state(), w.state()
 	r.mu.Unlock()
+	if told && r.judge != nil {
+		r.judge.Reported(w, before, now)
+	}
 	if news {
 		r.observe(event)
 	}

@@ -3,6 +3,7 @@ package workers
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // A Single says which worker LeaseOne shall lease.
@@ -18,23 +19,25 @@ type Single struct {
 
 // LeaseOne leases one worker, for a request that is not handed off, or says why
 // there is none. It does not wait. A worker that fits no other one is leased
-// too.
+// too, one that is barred only if there is no other. What comes of it is not
+// judged: that it answers one page says little about its hand-offs.
 func (r *Registry) LeaseOne(ctx context.Context, want Single) (*Lease, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+	now := time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var best *Load
 	for _, w := range r.all {
-		switch {
-		case !want.fitsLocked(w), best != nil && (want.First || !w.load.before(best)):
-		default:
+		if want.fitsLocked(w) && (best == nil || want.prefersLocked(&w.load, best, now)) {
 			best = &w.load
 		}
 	}
 	if best != nil {
-		return r.grantLocked(best), nil
+		lease := &Lease{}
+		r.grantLocked(lease, best, nil)
+		return lease, nil
 	}
 	if err := r.whyNoneLocked(want.Model); errors.Is(err, ErrUnknownModel) {
 		return nil, err
@@ -44,7 +47,16 @@ func (r *Registry) LeaseOne(ctx context.Context, want Single) (*Lease, error) {
 
 // fitsLocked reports whether w may be leased and is what is wanted.
 func (s Single) fitsLocked(w *Worker) bool {
-	return w.Role == s.Role && w.state == Ready && w.facts.serves(s.Model) && (s.Dialect == "" || s.Dialect == w.facts.Dialect)
+	return w.Role == s.Role && w.state() == Ready && w.facts.serves(s.Model) && (s.Dialect == "" || s.Dialect == w.facts.Dialect)
+}
+
+// prefersLocked reports whether l is a better choice than one before it.
+func (s Single) prefersLocked(l, other *Load, now time.Time) bool {
+	barred, otherBarred := l.Worker.barred.After(now), other.Worker.barred.After(now)
+	if barred != otherBarred {
+		return otherBarred
+	}
+	return !s.First && l.before(other)
 }
 
 // before reports whether l has less to do than other, or as much and was leased

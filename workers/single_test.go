@@ -36,14 +36,14 @@ func TestLeaseOne(t *testing.T) {
 			r := readied(t, nil, m, m)
 			for i, w := range r.all {
 				w.facts = nil
-				r.learn(w, &tt.facts[i], nil)
+				r.learn(w.looks, w, &tt.facts[i], nil)
 				if tt.facts[i].Dialect == "" {
 					w.facts = nil
-					r.learn(w, nil, errors.New("not there"))
+					r.learn(w.looks, w, nil, errors.New("not there"))
 				}
 			}
 			for _, i := range tt.busy {
-				r.grantLocked(&r.all[i].load)
+				r.grantLocked(&Lease{}, &r.all[i].load, nil)
 			}
 
 			lease, err := r.LeaseOne(t.Context(), tt.want)
@@ -68,6 +68,20 @@ func TestLeaseOne(t *testing.T) {
 				t.Errorf("LeaseOne(%+v) = %v, want %v", tt.want, err, tt.err)
 			}
 		})
+	}
+}
+
+func TestLeaseOneOfBarred(t *testing.T) {
+	r := readied(t, nil, Facts{Dialect: "sglang", Models: []string{"m"}}, Facts{Dialect: "sglang", Models: []string{"m"}})
+	r.Bar(r.all[0], Breaking, Forever(), "broken")
+
+	for i, want := range []string{"prefill-1", "prefill-0"} {
+		lease, err := r.LeaseOne(t.Context(), Single{Role: Prefill, First: true})
+		if err != nil || lease.Worker.ID != want {
+			t.Fatalf("LeaseOne, %d of its two barred, = %+v, %v, want %s", i+1, lease, err, want)
+		}
+		lease.Done(errors.New("nobody judges this"))
+		r.Bar(lease.Worker, Breaking, Forever(), "broken")
 	}
 }
 

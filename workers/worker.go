@@ -3,6 +3,8 @@ package workers
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"pdrouter/exchange"
 )
@@ -12,16 +14,36 @@ import (
 type Worker struct {
 	Spec
 
-	// ID is the role and the place in the configuration, as in "prefill-0".
+	// ID is the role and a number that no other worker of that role has had,
+	// as in "prefill-0".
 	ID string
 
 	// Peer is how to reach it.
 	Peer *exchange.Peer
 
-	load   Load
-	state  State
-	facts  *Facts // nil until the engine said what it is
-	reason string // why it is not ready
+	// The registry's lock guards the rest.
+
+	load     Load
+	ready    bool   // the engine said what it is, and it fits
+	draining bool   // gets no new requests until it is told to
+	removed  bool   // gets no new requests for ever
+	settled  bool   // removed long enough ago to be forgotten
+	reason   string // why it is not ready, or why it drains
+	facts    *Facts // nil until the engine said what it is
+
+	looks, learnt int // looks begun, and the one that is believed
+	cold          bool
+	warmFrom      time.Time // since when it is being warmed; zero if it is not
+
+	report Report
+	unread string // why the last report could not be read; empty if it was
+
+	bars    []Bar     // one of each cause at most
+	barred  time.Time // when the last of them ends
+	refused time.Time // likewise, but for backpressure
+
+	told chan struct{} // there is something to look at now
+	stop func()        // ends the goroutine that watches it
 }
 
 // A State says whether a worker may be leased.
@@ -29,16 +51,32 @@ type State uint8
 
 // The states.
 const (
-	Unready State = iota // not known yet, or at odds with its configuration
-	Ready                // may be leased
+	Unready  State = iota // not known yet, or at odds with its configuration
+	Ready                 // may be leased
+	Draining              // gets no new requests; those it has go on
 )
 
 // String returns the state's name, as in logs.
 func (s State) String() string {
-	if s == Ready {
+	switch s {
+	case Ready:
 		return "ready"
+	case Draining:
+		return "draining"
+	case Unready:
 	}
 	return "unready"
+}
+
+func (w *Worker) state() State {
+	switch {
+	case w.draining, w.removed:
+		return Draining
+	case w.ready:
+		return Ready
+	default:
+		return Unready
+	}
 }
 
 // Facts are what an engine told about itself. They are immutable.
@@ -63,6 +101,23 @@ func (f *Facts) class() string {
 	return fmt.Sprintf("%s/%d/%s", f.Dialect, f.PageSize, f.KVDtype)
 }
 
+// difference says what of a worker's facts has changed in a way that matters
+// to those who send it requests; nothing if one of them is not known.
+func difference(before, now *Facts) string {
+	switch {
+	case before == nil || now == nil:
+		return ""
+	case before.Dialect != now.Dialect:
+		return fmt.Sprintf("it speaks %s, no longer %s", now.Dialect, before.Dialect)
+	case !slices.Equal(before.Models, now.Models):
+		return fmt.Sprintf("it serves %s, no longer %s", strings.Join(now.Models, ", "), strings.Join(before.Models, ", "))
+	case before.Version != now.Version:
+		return fmt.Sprintf("its version is %s, no longer %s", now.Version, before.Version)
+	default:
+		return ""
+	}
+}
+
 func (f *Facts) serves(model string) bool {
 	return model == "" || slices.Contains(f.Models, model)
 }
@@ -71,14 +126,40 @@ func (f *Facts) serves(model string) bool {
 type Status struct {
 	Worker   *Worker
 	State    State
-	Reason   string // why it is unready; empty when it is ready
-	Facts    Facts  // zero until the engine said what it is
-	InFlight int    // leases not yet done
+	Reason   string  // why it is not ready; empty when it is
+	Facts    Facts   // zero until the engine said what it is
+	InFlight int     // leases not yet done
+	Removed  bool    // it is there only until its last lease has ended
+	Bars     []Bar   // those in force
+	Weight   float64 // its share of the load, below 1 while it is being warmed
+	Report   Report  // the last one read; At is zero if none was
+	Unread   string  // why the last report could not be read
 }
 
-// An Event is a worker's change of state, or of the reason for it.
+// An EventKind says what happened to a worker.
+type EventKind uint8
+
+// The kinds.
+const (
+	Changed EventKind = iota // its state, or the reason for it
+	Added                    // it is looked at from now on
+	Removed                  // it gets no new requests any more
+	Gone                     // its last lease has ended, and it is forgotten
+	Learned                  // after a recheck it is no longer what it was
+	Unread                   // its reports cannot be read
+	Read                     // they can be read again
+)
+
+// String returns the kind's name, as in logs.
+func (k EventKind) String() string {
+	return [...]string{"changed", "added", "removed", "gone", "learned", "unread", "read"}[k]
+}
+
+// An Event is something that happened to a worker. Kinds but Changed leave
+// From and To alike.
 type Event struct {
 	Worker   *Worker
+	Kind     EventKind
 	From, To State
 	Reason   string
 }

@@ -63,6 +63,16 @@ type Config struct {
 	// means.
 	Policy, PrefillPolicy, DecodePolicy string
 
+	// DiscoveryProvider is who else tells the workers: "file", or "kubernetes",
+	// which is not acted on. Default empty: nobody.
+	DiscoveryProvider string
+
+	// DiscoveryFile lists workers that come and go with it, for the provider
+	// file. DiscoveryInterval is the time between two readings of it if nothing
+	// says that it has changed. Default 30 s.
+	DiscoveryFile     string
+	DiscoveryInterval time.Duration
+
 	Workers  workers.Config
 	Exchange exchange.Config
 	Router   router.Config
@@ -81,10 +91,13 @@ func DefaultConfig() Config {
 		HeaderRead:     30 * time.Second,
 		IdleConnection: 90 * time.Second,
 		Policy:         builtPolicy,
-		Workers:        workers.DefaultConfig(),
-		Exchange:       exchange.DefaultConfig(),
-		Router:         router.DefaultConfig(),
-		Metrics:        metrics.DefaultConfig(),
+
+		DiscoveryInterval: 30 * time.Second,
+
+		Workers:  workers.DefaultConfig(),
+		Exchange: exchange.DefaultConfig(),
+		Router:   router.DefaultConfig(),
+		Metrics:  metrics.DefaultConfig(),
 	}
 }
 
@@ -92,10 +105,13 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	_, serverFault := c.serverTLS()
 	_, workerFault := c.workerTLS()
+	fleet, fileFault := c.fleet()
 	return errors.Join(
 		c.checkRoles(),
 		c.checkListeners(),
-		c.Workers.Validate(),
+		c.checkDiscovery(),
+		fileFault,
+		fleet.Validate(),
 		c.Exchange.Validate(),
 		c.Router.Validate(),
 		c.Metrics.Validate(),
@@ -106,6 +122,9 @@ func (c Config) Validate() error {
 
 // checkRoles reports the roles for which there is no worker.
 func (c Config) checkRoles() error {
+	if c.DiscoveryProvider == fromFile {
+		return nil // they may come
+	}
 	has := func(role workers.Role) bool {
 		return slices.ContainsFunc(c.Workers.Specs, func(s workers.Spec) bool { return s.Role == role })
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -26,6 +27,7 @@ type daemon struct {
 	log       *zap.Logger
 	registry  *workers.Registry
 	handler   *router.Handler
+	discovery *discovery // nil without --discovery-file
 	collected *prometheus.Registry
 
 	data, scrape, probe net.Listener // probe is nil without --health-check-port
@@ -46,6 +48,12 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 	d := &daemon{cfg: cfg, log: log, collected: prometheus.NewRegistry()}
 	if d.registry, err = workers.NewRegistry(cfg.Workers, cfg.Exchange, chooser, d.logWorker); err != nil {
 		return nil, asConfigFault(err)
+	}
+	if cfg.DiscoveryProvider == fromFile {
+		d.discovery = newDiscovery(cfg, d.registry, log)
+		if err := d.discovery.read(); err != nil {
+			return nil, asConfigFault(err)
+		}
 	}
 	met := metrics.New(d.collected, cfg.Metrics)
 	d.handler = router.New(cfg.Router, d.registry, met, log) //nolint:contextcheck // requests get their contexts from net/http
@@ -94,6 +102,9 @@ func (d *daemon) run(ctx context.Context) error {
 	defer stopSide()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.registry.Run(ctx) })
+	if d.discovery != nil {
+		g.Go(func() error { return d.discovery.run(ctx) })
+	}
 	g.Go(func() error {
 		defer stopSide()
 		return d.serveClients(ctx)
@@ -193,24 +204,57 @@ func (d *daemon) server(h http.Handler) *http.Server {
 	}
 }
 
-// logWorker logs a worker's change of state.
+// logWorker logs what happened to a worker.
 func (d *daemon) logWorker(e workers.Event) {
-	fields := []zap.Field{zap.String("worker", e.Worker.ID), zap.String("url", e.Worker.URL), zap.Stringer("from", e.From), zap.Stringer("to", e.To)}
-	if e.To == workers.Ready {
-		d.log.Info("worker ready", fields...)
-		return
+	log := d.log.With(zap.String("worker", e.Worker.ID), zap.String("url", e.Worker.URL))
+	change := []zap.Field{zap.Stringer("from", e.From), zap.Stringer("to", e.To)}
+	switch e.Kind {
+	case workers.Added:
+		log.Info("worker added")
+	case workers.Removed:
+		log.Info("worker removed: its requests go on", change...)
+	case workers.Gone:
+		log.Info("worker gone: its last request has ended")
+	case workers.Learned:
+		log.Warn("worker is another engine than before", zap.String("reason", e.Reason))
+	case workers.Unread:
+		log.Warn("worker's load cannot be read", zap.String("reason", e.Reason))
+	case workers.Read:
+		log.Info("worker's load can be read again")
+	case workers.Changed:
+		logState(log, e, change)
 	}
-	d.log.Warn("worker not ready", append(fields, zap.String("reason", e.Reason))...)
+}
+
+// logState logs a worker's change of state, or of the reason for it.
+func logState(log *zap.Logger, e workers.Event, change []zap.Field) {
+	switch e.To {
+	case workers.Ready:
+		log.Info("worker ready", change...)
+	case workers.Draining:
+		log.Info("worker draining: its requests go on", change...)
+	case workers.Unready:
+		log.Warn("worker not ready", append(change, zap.String("reason", e.Reason))...)
+	}
 }
 
 func (d *daemon) workerStates() []metrics.WorkerState {
 	statuses := d.registry.Statuses()
-	states := make([]metrics.WorkerState, len(statuses))
-	for i, s := range statuses {
-		states[i] = metrics.WorkerState{
+	states := make([]metrics.WorkerState, 0, len(statuses))
+	for _, s := range statuses {
+		state := metrics.WorkerState{
 			URL: s.Worker.URL, Role: s.Worker.Role.String(), Models: s.Facts.Models,
 			Ready: s.State == workers.Ready, InFlight: s.InFlight,
 		}
+		// A worker that was removed and added again is there twice until the
+		// old one's requests have ended.
+		same := func(o metrics.WorkerState) bool { return o.URL == state.URL && o.Role == state.Role }
+		if i := slices.IndexFunc(states, same); i >= 0 {
+			state.InFlight += states[i].InFlight
+			states[i] = state
+			continue
+		}
+		states = append(states, state)
 	}
 	return states
 }

@@ -107,8 +107,9 @@ type workerRow struct {
 
 // workerRows returns the workers of c in the order in which they are leased.
 func (c Config) workerRows() []workerRow {
-	rows := make([]workerRow, len(c.Workers.Specs))
-	for i, s := range c.Workers.Specs {
+	fleet, _ := c.fleet() // Validate has said what is wrong with it
+	rows := make([]workerRow, len(fleet.Specs))
+	for i, s := range fleet.Specs {
 		rows[i] = workerRow{Role: s.Role.String(), URL: s.URL, Dialect: c.Workers.Dialect}
 		if s.Role == workers.Prefill {
 			rows[i].Bootstrap = bootstrapAddress(s)

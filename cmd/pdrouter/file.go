@@ -115,16 +115,24 @@ func (f *configFile) setting(s *setting, n ast.Node) {
 		}
 	}
 	for _, item := range items {
-		if m, ok := item.(*ast.MappingNode); ok {
-			f.worker(s, m)
-			continue
+		f.item(s, item)
+		if f.in.noted != nil {
+			f.in.noted(item.GetToken())
 		}
-		f.scalar(s.name, item, func(text string) {
-			if err := f.in.set(s, text); err != nil {
-				f.fault(item.GetToken(), "%s", err)
-			}
-		})
 	}
+}
+
+// item gives one value to s.
+func (f *configFile) item(s *setting, item ast.Node) {
+	if m, ok := item.(*ast.MappingNode); ok {
+		f.worker(s, m)
+		return
+	}
+	f.scalar(s.name, item, func(text string) {
+		if err := f.in.set(s, text); err != nil {
+			f.fault(item.GetToken(), "%s", err)
+		}
+	})
 }
 
 // worker reads a worker with more to it than its URL.

@@ -8,6 +8,7 @@ import (
 
 	"pdrouter/workers"
 
+	"github.com/goccy/go-yaml/token"
 	"github.com/spf13/pflag"
 )
 
@@ -20,6 +21,9 @@ type intake struct {
 	file     string          // --config
 	faults   []error
 	warnings []warning
+
+	// noted is called behind each value that a file gives, with its place.
+	noted func(*token.Token)
 
 	// What is given by other words than the Config's own.
 	backend    string
@@ -125,6 +129,9 @@ func (in *intake) translate() {
 	}
 	c.Router.APIKeys = append(c.Router.APIKeys, in.tenantKeys...)
 	slices.SortStableFunc(c.Workers.Specs, func(a, b workers.Spec) int { return cmp.Compare(a.Role, b.Role) })
+	if c.DiscoveryProvider == kubernetes {
+		in.warnings = append(in.warnings, warning{"discovery-provider", "kubernetes is not in this release; file is"})
+	}
 	in.usePolicy("policy", &c.Policy)
 	in.usePolicy("prefill-policy", &c.PrefillPolicy)
 	in.usePolicy("decode-policy", &c.DecodePolicy)

@@ -18,7 +18,7 @@ func laterSettings() []setting {
 	var all []setting
 	for _, f := range []feature{
 		breakers(), retries(), probes(), readers(), admission(), overload(),
-		cacheAffinity(), otherPolicies(), discovery(), tracing(), keepAlive(),
+		cacheAffinity(), otherPolicies(), kubernetesDiscovery(), tracing(), keepAlive(),
 	} {
 		for _, s := range f.settings {
 			s.standing, s.reason = later, f.reason
@@ -62,14 +62,11 @@ func probes() feature {
 		{name: "no-remove-unhealthy-workers", value: off(), usage: "keep them"},
 		{name: "worker-auto-recovery", value: off(), usage: "the same as --remove-unhealthy-workers"},
 		{name: "no-worker-auto-recovery", value: off(), usage: "the same as --no-remove-unhealthy-workers"},
-		{name: "drain-settle-secs", value: seconds(5), usage: "wait before a drained worker is removed"},
 		{name: "worker-startup-timeout-secs", value: seconds(1800), usage: "how long a worker may take to come up; here it is looked at for ever"},
 		{name: "worker-startup-delay", value: seconds(0), usage: "wait before the first look"},
 		{name: "worker-stall-secs", value: seconds(2), usage: "silence after which a failed connection excludes a worker"},
 		{name: "worker-wedge-secs", value: seconds(3), usage: "time without progress after which a worker gets nothing new"},
 		{name: "worker-stale-secs", value: seconds(15), usage: "age of a report after which a worker counts as unreachable"},
-		{name: "worker-warmup-secs", value: seconds(60), usage: "how long a new worker is warmed"},
-		{name: "worker-warmup-share", value: number(0.25), usage: "share of the cache misses that it gets"},
 		{name: "worker-warmup-blocks", value: whole(1024), usage: "blocks after which it is warm"},
 		{name: "worker-warmup-thin-ratio", value: number(0.5), usage: "share of the usual blocks below which a worker is warmed again"},
 		{name: "worker-warmup-divert-every", value: whole(8), usage: "one cache hit in so many is diverted to it"},
@@ -77,9 +74,7 @@ func probes() feature {
 }
 
 func readers() feature {
-	return feature{"engines are not polled for their load yet", []setting{
-		{name: "load-monitor-interval", value: seconds(10), usage: "time between two polls"},
-		{name: "disable-load-monitoring", value: off(), usage: "poll only where a policy needs it"},
+	return feature{"what engines tell of themselves is not exported yet", []setting{
 		{name: "engine-metrics", value: off(), usage: "export smg_engine_*"},
 	}}
 }
@@ -142,11 +137,8 @@ func otherPolicies() feature {
 	}}
 }
 
-func discovery() feature {
-	return feature{"workers come from flags and the file only", []setting{
-		{name: "discovery-provider", value: choice("kubernetes", "file"), usage: "who tells the workers"},
-		{name: "discovery-file", value: text(""), usage: "the file that does"},
-		{name: "discovery-check-interval-secs", value: seconds(30), usage: "time between two readings of it"},
+func kubernetesDiscovery() feature {
+	return feature{"workers come from flags and files only", []setting{
 		{name: "service-discovery", value: off(), usage: "the same as --discovery-provider kubernetes"},
 		{name: "service-discovery-port", value: whole(80), usage: "port of the pods"},
 		{name: "service-discovery-namespace", value: text(""), usage: "namespace of the pods"},

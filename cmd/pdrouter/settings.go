@@ -57,6 +57,7 @@ func (in *intake) enforcedSettings() []setting {
 
 func (in *intake) workerSettings() []setting {
 	w := &in.cfg.Workers
+	providers := []string{kubernetes, fromFile}
 	return []setting{
 		{name: "prefill", value: &workerList{&w.Specs, workers.Prefill}, usage: "a prefill worker and the port of its bootstrap server, which is asked for if not given; repeat for each (also URL,PORT)"},
 		{name: "decode", value: &workerList{&w.Specs, workers.Decode}, usage: "a decode worker; repeat for each"},
@@ -65,6 +66,14 @@ func (in *intake) workerSettings() []setting {
 		{name: "backend", value: newChoice(&in.backend, []string{"sglang", "vllm"}), choices: []string{"sglang", "vllm"}, hint: true, usage: "smg's word for --dialect: sglang, or vllm for vllm-nixl"},
 		{name: "runtime", value: newChoice(&in.backend, []string{"sglang", "vllm"}), choices: []string{"sglang", "vllm"}, hint: true, usage: "the same as --backend"},
 		{name: "worker-startup-check-interval", value: newSeconds(&w.ProbeInterval), usage: "seconds from one look at a worker that is not ready to the next"},
+		{name: "load-monitor-interval", value: newSeconds(&w.LoadInterval), usage: "seconds from one reading of a worker's load to the next"},
+		{name: "disable-load-monitoring", value: newSwitch(&w.NoReports), usage: "do not read the workers' load"},
+		{name: "drain-settle-secs", value: newSeconds(&w.DrainSettle), usage: "seconds for which a removed worker is shown at least; its requests may take longer"},
+		{name: "worker-warmup-secs", value: newSeconds(&w.WarmupTime), usage: "seconds until a worker that was added or has started anew gets its whole share of requests; 0: at once"},
+		{name: "worker-warmup-share", value: newNumber(&w.WarmupShare), usage: "the part of its share that it gets at first"},
+		{name: "discovery-provider", value: newChoice(&in.cfg.DiscoveryProvider, providers), choices: providers, usage: "who else tells the workers: file, or kubernetes, which is not in this release"},
+		{name: "discovery-file", value: newText(&in.cfg.DiscoveryFile, "file"), usage: "YAML file with the lists prefill and decode, as in --config; it is watched, and workers come and go with it"},
+		{name: "discovery-check-interval-secs", value: newSeconds(&in.cfg.DiscoveryInterval), usage: "seconds from one reading of that file to the next if nothing says that it has changed"},
 	}
 }
 

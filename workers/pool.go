@@ -1,0 +1,65 @@
+package workers
+
+import "slices"
+
+// A Pool is a set of workers of which one prefill and one decode worker can be
+// paired, if Fits says so. Every worker in it fits at least one other.
+type Pool struct {
+	Dialect         string
+	Prefill, Decode []*Load
+
+	apart []uint64 // a bit for each pair that does not fit, by place; nil: all fit
+	width int      // decode places
+}
+
+// Fits reports whether prefill worker i and decode worker j may be paired.
+func (p *Pool) Fits(i, j int) bool {
+	if p.apart == nil {
+		return true
+	}
+	at := p.Prefill[i].place*p.width + p.Decode[j].place
+	return p.apart[at/64]&(1<<(at%64)) == 0
+}
+
+// Part makes prefill worker i and decode worker j one that does not fit.
+func (p *Pool) Part(i, j int) {
+	if p.apart == nil {
+		p.beginParting(nil)
+	}
+	p.part(p.Prefill[i], p.Decode[j])
+}
+
+// beginParting notes the places of the workers, which stay as they are when
+// others leave the pool. It keeps its bits in memory, if that is enough.
+func (p *Pool) beginParting(memory []uint64) []uint64 {
+	for _, side := range [...][]*Load{p.Prefill, p.Decode} {
+		for i, l := range side {
+			l.place, l.parted = i, 0
+		}
+	}
+	p.width = len(p.Decode)
+	words := (len(p.Prefill)*p.width + 63) / 64
+	begin := len(memory)
+	memory = slices.Grow(memory, words)[:begin+words]
+	p.apart = memory[begin:]
+	clear(p.apart)
+	return memory
+}
+
+func (p *Pool) part(prefill, decode *Load) {
+	at := prefill.place*p.width + decode.place
+	word, bit := &p.apart[at/64], uint64(1)<<(at%64)
+	if *word&bit == 0 {
+		*word |= bit
+		prefill.parted++
+		decode.parted++
+	}
+}
+
+// endParting drops the workers that fit no other. None of them was the only
+// one for somebody else, so one pass is enough.
+func (p *Pool) endParting() {
+	prefills, decodes := len(p.Prefill), len(p.Decode)
+	p.Prefill = slices.DeleteFunc(p.Prefill, func(l *Load) bool { return l.parted == decodes })
+	p.Decode = slices.DeleteFunc(p.Decode, func(l *Load) bool { return l.parted == prefills })
+}
