@@ -24,7 +24,7 @@ func (e *Engine) sglangMetrics(p *page) {
 		p.sample("sglang:realtime_tokens_total", `mode="prefill_compute"`, float64(st.ComputedTokens))
 		p.sample("sglang:realtime_tokens_total", `mode="prefill_cache"`, float64(st.HitTokens))
 	} else {
-		p.sample("sglang:realtime_tokens_total", `mode="decode"`, float64(st.GeneratedTokens))
+		p.sample("sglang:realtime_tokens_total", `mode="decode"`, float64(st.DecodedTokens))
 	}
 	p.histogram("sglang:queue_time_seconds", &n.queue)
 

@@ -72,7 +72,7 @@ func (e *Engine) vllmTokens(p *page, st Stats) {
 	p.sample(cached, `source="p2p"`, float64(st.ReceivedTokens))
 	p.sample(cached, `source="disk"`, 0)
 	p.sample(cached, `source="external_unspecified"`, 0)
-	p.counter("vllm:generation_tokens_total", st.GeneratedTokens)
+	p.counter("vllm:generation_tokens_total", st.DecodedTokens)
 }
 
 // vllmCacheConfig writes what the engine's cache is like, as labels.

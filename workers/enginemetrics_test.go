@@ -57,7 +57,7 @@ pdrouter asks each engine how it is once per ` + "`--load-monitor-interval`" + `
 	b.WriteString("\n### /metrics\n\n")
 	writeReadings(&b, sglangReadings())
 	b.WriteString(`
-SGLang does not tell when its process started: ProcessSeconds falls when it starts again. It counts hand-offs on the side of prefill, and not at all how many tokens came over.
+SGLang does not tell when its process started: ProcessSeconds falls when it starts again. It counts hand-offs on the side of prefill, and not at all how many tokens came over. PromptTokens counts requests that have ended, and so does the older name of GeneratedTokens; the newer one moves every 40 steps (` + "`--decode-log-interval`" + `), ComputedLocally with every batch of prompts, KVUsed at once.
 
 ## vLLM
 

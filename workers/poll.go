@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"time"
 
 	"pdrouter/exchange"
 )
@@ -45,14 +43,6 @@ func (r *Registry) poll(ctx context.Context, w *Worker) (Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
 	defer cancel()
 	return read(ctx, w)
-}
-
-// pollOffset is how long after the beginning the n-th worker (from 0) is asked
-// first, so that polls are spread over the interval however many workers come:
-// multiples of the golden ratio fall into the largest gap.
-func pollOffset(n int, interval time.Duration) time.Duration {
-	_, part := math.Modf(float64(n) * math.Phi)
-	return time.Duration(part * float64(interval))
 }
 
 // readMetrics fills in what the engine's /metrics tells.

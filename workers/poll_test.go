@@ -8,7 +8,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -178,25 +177,6 @@ func TestPollKeepsItsConnection(t *testing.T) {
 	}
 }
 
-func TestPollOffset(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 8, 30} {
-		var at []time.Duration
-		for i := range n {
-			at = append(at, pollOffset(i, 10*time.Second))
-		}
-		slices.Sort(at)
-		for i := range at {
-			next := 10*time.Second + at[0]
-			if i+1 < n {
-				next = at[i+1]
-			}
-			if gap, even := next-at[i], 10*time.Second/time.Duration(n); at[i] < 0 || gap < even/3 || gap > even*2 {
-				t.Errorf("%d workers: %s after one comes the next, want about %s", n, gap, even)
-			}
-		}
-	}
-}
-
 // engine starts a simulated engine that runs until the test ends.
 func engine(t *testing.T, cfg sim.Config) *sim.Engine {
 	t.Helper()
@@ -325,6 +305,9 @@ func held(dialect, role string, st sim.Stats) Report {
 	r.CacheHitTokens, r.CacheQueryTokens = float64(st.HitTokens), float64(st.QueriedTokens)
 	r.PromptTokens, r.GeneratedTokens = float64(st.PromptTokens), float64(st.GeneratedTokens)
 	r.ComputedLocally = float64(st.FirstComputed)
+	if role == sim.Decode || dialect == sim.VLLMNixl {
+		r.GeneratedTokens = float64(st.DecodedTokens)
+	}
 	if dialect == sim.VLLMNixl {
 		r.TransferredIn, r.Preempted = float64(st.ReceivedTokens), float64(st.Preemptions)
 		r.PromptTokens = float64(st.FirstComputed + st.HitTokens + st.ReceivedTokens)

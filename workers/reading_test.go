@@ -93,7 +93,7 @@ TransferQueue 0
 CacheHitTokens 0
 CacheQueryTokens 0
 PromptTokens 1620
-GeneratedTokens 687
+GeneratedTokens 651
 ComputedLocally 0
 TransferFailures 19
 ProcessSeconds 5.27
@@ -191,6 +191,7 @@ Waiting 3
 TransferQueue 5
 CacheHitTokens 30
 CacheQueryTokens 40
+GeneratedTokens 5
 ComputedLocally 10
 `},
 		{"an SGLang that tells of its pool by a share only", sglangReadings(), `

@@ -104,7 +104,10 @@ func sglangReadings() []reading {
 			tokens("prefill_effective", "input", "device_hit", "host_hit", "storage_hit"), tokens("realtime", "prefill_compute", "prefill_cache"),
 		}},
 		{"PromptTokens", func(f *figures) *float64 { return &f.PromptTokens }, named("sglang:prompt_tokens_total")},
-		{"GeneratedTokens", func(f *figures) *float64 { return &f.GeneratedTokens }, named("sglang:generation_tokens_total")},
+		// Tokens of an answer under way count in the first one only.
+		{"GeneratedTokens", func(f *figures) *float64 { return &f.GeneratedTokens }, []source{
+			tokens("realtime", "decode"), {names: []string{"sglang:generation_tokens_total"}},
+		}},
 		{"ComputedLocally", func(f *figures) *float64 { return &f.ComputedLocally }, []source{
 			tokens("prefill_effective", "input"), tokens("realtime", "prefill_compute"),
 		}},
