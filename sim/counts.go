@@ -103,6 +103,19 @@ func (h *histogram) plus(o *histogram) *histogram {
 	return sum
 }
 
+// times returns a copy of h in a unit that is smaller by a factor.
+func (h *histogram) times(factor float64) *histogram {
+	scaled := &histogram{bounds: make([]float64, len(h.bounds)), buckets: make([]atomic.Uint64, len(h.buckets))}
+	for i, b := range h.bounds {
+		scaled.bounds[i] = b * factor
+	}
+	for i := range h.buckets {
+		scaled.buckets[i].Store(h.buckets[i].Load())
+	}
+	scaled.nanos.Store(int64(float64(h.nanos.Load()) * factor))
+	return scaled
+}
+
 // sinceStart keeps a duration that has no end yet at zero.
 func sinceStart(from, to time.Time) time.Duration {
 	if to.IsZero() || from.IsZero() {

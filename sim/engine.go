@@ -46,7 +46,7 @@ type counts struct {
 	requests                     atomic.Uint64 // HTTP requests
 	stopped, reached             atomic.Uint64 // answers ended by the model, by the limit
 	aborted, failed              atomic.Uint64
-	cached, received             atomic.Uint64 // tokens
+	cached, received, decoded    atomic.Uint64 // tokens
 	recomputes, expired, reused  atomic.Uint64
 	transfers, failedTransfers   atomic.Uint64
 	streamed                     [2]streamCounts // not streamed, streamed

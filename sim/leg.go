@@ -136,6 +136,7 @@ func (l *leg) speak(k int) error {
 		i := l.count
 		l.count++
 		l.q.generated.Add(1)
+		l.e.counts.decoded.Add(1)
 		if i == 0 {
 			l.first = time.Now()
 		}

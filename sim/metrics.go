@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // exposition returns the page of /metrics: what routers may want to know of
@@ -17,6 +18,10 @@ func (e *Engine) exposition() []byte {
 	}
 	return p.b
 }
+
+// cpuSeconds stands for the CPU time of the engine's processes: what matters
+// of it is that it grows, and starts again with the engine.
+func (e *Engine) cpuSeconds() float64 { return time.Since(e.started).Seconds() }
 
 // A page is a text exposition in the making.
 type page struct {

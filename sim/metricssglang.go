@@ -5,20 +5,26 @@ func (e *Engine) sglangMetrics(p *page) {
 	st := e.Stats()
 	n := &e.counts
 	model := `engine_type="` + e.cfg.Role + `",model_name=` + string(appendJSON(nil, e.cfg.Model))
+	p.family("sglang:process_cpu_seconds_total", "counter")
+	p.sample("sglang:process_cpu_seconds_total", `component="detokenizer"`, e.cpuSeconds()/2)
+	p.sample("sglang:process_cpu_seconds_total", `component="tokenizer"`, e.cpuSeconds()/2)
 	p.labels = model + `,moe_ep_rank="0",pp_rank="0",tp_rank="0"`
 	e.sglangScheduler(p, st)
-	p.counter("sglang:num_bootstrap_failed_reqs_total", 0)
-	if e.cfg.Role == Decode {
-		p.counter("sglang:num_transfer_failed_reqs_total", st.FailedTransfers)
-	} else {
-		p.histogram("sglang:kv_transfer_latency_ms", &n.transferTime)
+	// Engines show these from the first event on.
+	if st.FailedTransfers > 0 {
+		failed := map[string]string{Prefill: "bootstrap", Decode: "transfer"}[e.cfg.Role]
+		p.counter("sglang:num_"+failed+"_failed_reqs_total", st.FailedTransfers)
 	}
+	if e.cfg.Role == Prefill {
+		p.histogram("sglang:kv_transfer_latency_ms", n.transferTime.times(1e3))
+	}
+	e.sglangPrefillTokens(p, st)
 	p.family("sglang:realtime_tokens_total", "counter")
 	if e.cfg.Role == Prefill {
 		p.sample("sglang:realtime_tokens_total", `mode="prefill_compute"`, float64(st.ComputedTokens))
 		p.sample("sglang:realtime_tokens_total", `mode="prefill_cache"`, float64(st.HitTokens))
 	} else {
-		p.sample("sglang:realtime_tokens_total", `mode="decode"`, float64(st.GeneratedTokens))
+		p.sample("sglang:realtime_tokens_total", `mode="decode"`, float64(st.DecodedTokens))
 	}
 	p.histogram("sglang:queue_time_seconds", &n.queue)
 
@@ -38,9 +44,26 @@ func (e *Engine) sglangMetrics(p *page) {
 	streams("sglang:generation_tokens_total", func(s *streamCounts) uint64 { return s.generated.Load() })
 	streams("sglang:num_requests_total", func(s *streamCounts) uint64 { return s.requests.Load() })
 	p.counter("sglang:num_aborted_requests_total", st.Aborted)
-	p.counter("sglang:num_retracted_requests_total", st.Preemptions)
+	if st.Preemptions > 0 {
+		p.counter("sglang:num_retracted_requests_total", st.Preemptions)
+	}
 	p.family("sglang:cached_tokens_total", "counter")
 	p.sample("sglang:cached_tokens_total", `cache_source="device"`, float64(st.CachedTokens))
+}
+
+// sglangPrefillTokens writes what became of the prompts' tokens. Decode engines
+// write it too, all zero.
+func (e *Engine) sglangPrefillTokens(p *page, st Stats) {
+	const name = "sglang:prefill_effective_tokens_total"
+	var computed, hit uint64
+	if e.cfg.Role == Prefill {
+		computed, hit = st.FirstComputed, st.HitTokens
+	}
+	p.family(name, "counter")
+	p.sample(name, `mode="input"`, float64(computed))
+	p.sample(name, `mode="device_hit"`, float64(hit))
+	p.sample(name, `mode="host_hit"`, 0)
+	p.sample(name, `mode="storage_hit"`, 0)
 }
 
 // sglangScheduler writes the gauges of the scheduler.

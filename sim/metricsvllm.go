@@ -8,6 +8,8 @@ func (e *Engine) vllmMetrics(p *page) {
 	n := &e.counts
 	p.family("process_start_time_seconds", "gauge")
 	p.sample("process_start_time_seconds", "", float64(e.started.UnixMilli())/1e3)
+	p.family("process_cpu_seconds_total", "counter")
+	p.sample("process_cpu_seconds_total", "", e.cpuSeconds())
 	model := `model_name=` + string(appendJSON(nil, e.cfg.Model))
 	p.labels = `engine="0",` + model
 	p.histogram("vllm:nixl_xfer_time_seconds", &n.transferTime)
@@ -70,15 +72,16 @@ func (e *Engine) vllmTokens(p *page, st Stats) {
 	p.sample(cached, `source="p2p"`, float64(st.ReceivedTokens))
 	p.sample(cached, `source="disk"`, 0)
 	p.sample(cached, `source="external_unspecified"`, 0)
-	p.counter("vllm:generation_tokens_total", st.GeneratedTokens)
+	p.counter("vllm:generation_tokens_total", st.DecodedTokens)
 }
 
 // vllmCacheConfig writes what the engine's cache is like, as labels.
 func (e *Engine) vllmCacheConfig(p *page, st Stats) {
 	size := strconv.Itoa(st.BlockSize)
 	p.labels = `_block_size_resolved="True",block_size="` + size + `",cache_dtype="auto",effective_attention_block_size="` + size +
-		`",enable_prefix_caching="True",engine="0",gpu_memory_utilization="0.92",kv_cache_size_tokens="` +
-		strconv.Itoa(st.CapacityTokens) + `",num_gpu_blocks="` + strconv.Itoa(st.TotalBlocks) +
+		`",enable_prefix_caching="True",engine="0",gpu_memory_utilization="0.92",kv_cache_max_concurrency="` +
+		strconv.FormatFloat(ratio(st.CapacityTokens, e.cfg.ContextLength), 'f', -1, 64) +
+		`",kv_cache_size_tokens="` + strconv.Itoa(st.CapacityTokens) + `",num_gpu_blocks="` + strconv.Itoa(st.TotalBlocks) +
 		`",num_gpu_blocks_override="None",prefix_caching_hash_algo="sha256",sliding_window="None"`
 	p.gauge("vllm:cache_config_info", 1)
 }

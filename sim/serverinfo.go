@@ -101,12 +101,13 @@ const noEmbedding = `"embedding":{"family":"none","task":"none","execution":"non
 // /metrics lag.
 func (e *Engine) loads() []byte {
 	st := e.Stats()
+	q := e.queues(st)
 	now := time.Now()
 	b := []byte(`{"timestamp":"` + now.UTC().Format("2006-01-02T15:04:05.000000-07:00") +
 		`","version":"0.5.23","accelerator":null,"num_accelerators":1,"loads":[{"timestamp":`)
 	b = appendSeconds(b, now)
 	b = appendField(b, `,"dp_rank":0,"num_running_reqs":`, st.Running)
-	b = appendField(b, `,"num_waiting_reqs":`, st.Waiting)
+	b = appendField(b, `,"num_waiting_reqs":`, q.waiting+q.bootstrap+q.prealloc+q.transfer)
 	b = append(b, `,"num_waiting_uncached_tokens":0`...)
 	b = appendField(b, `,"num_used_tokens":`, st.UsedTokens)
 	b = appendField(b, `,"num_total_tokens":`, st.UsedTokens)
@@ -120,7 +121,6 @@ func (e *Engine) loads() []byte {
 	b = appendField(b, `,"total_prefill_uncached_tokens":`, int(st.ComputedTokens))
 	b = append(b, `,"total_prefill_busy_us":0,"decode_moments":null,"memory":{"weight_gb":0.469,"kv_cache_gb":0.176,"graph_gb":0.0`...)
 	b = appendField(b, `,"token_capacity":`, st.CapacityTokens)
-	q := e.queues(st)
 	b = append(b, `},"disaggregation":{"mode":"`+e.cfg.Role+`"`...)
 	b = appendField(b, `,"prefill_bootstrap_queue_reqs":`, q.bootstrap)
 	b = appendField(b, `,"prefill_inflight_queue_reqs":0,"decode_prealloc_queue_reqs":`, q.prealloc)

@@ -25,6 +25,7 @@ type Stats struct {
 	PromptTokens    uint64 // of the answered sequences
 	CachedTokens    uint64 // of them, reported as cached
 	GeneratedTokens uint64
+	DecodedTokens   uint64 // as they come, of whatever becomes of the sequence
 	QueriedTokens   uint64 // prompt tokens looked up in the prefix cache
 	HitTokens       uint64 // found there
 	ComputedTokens  uint64 // prompt and answer tokens computed at once, repetitions too
@@ -50,6 +51,7 @@ func (e *Engine) Stats() Stats {
 		PromptTokens:    n.streamed[0].prompt.Load() + n.streamed[1].prompt.Load(),
 		CachedTokens:    n.cached.Load(),
 		GeneratedTokens: n.streamed[0].generated.Load() + n.streamed[1].generated.Load(),
+		DecodedTokens:   n.decoded.Load(),
 		ReceivedTokens:  n.received.Load(),
 		Transfers:       n.transfers.Load(),
 		FailedTransfers: n.failedTransfers.Load(),

@@ -15,6 +15,15 @@
 // configuration stays unready and says why: in [Status.Reason] and in an
 // [Event] whenever the reason changes. Engines may come late.
 //
+// # What engines tell
+//
+// An engine is asked how it is at an interval, by one goroutine
+// and one connection, and what it tells becomes a [Report]. One reader for
+// each kind of engine knows its pages; a table says which name means what, and
+// docs/engine-metrics.md is made from it. An engine that tells little because
+// of how it was started is reported with a [*MetricsOffError]; it serves
+// requests all the same.
+//
 // # Invariants
 //
 //   - A worker's in-flight count is the number of its leases that are not yet

@@ -97,6 +97,23 @@ func askJSON(ctx context.Context, w *Worker, path string, v any) error {
 
 // ask fetches a page about the engine itself.
 func ask(ctx context.Context, w *Worker, path string) ([]byte, error) {
+	answer, err := open(ctx, w, path)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Close()
+	page, err := io.ReadAll(io.LimitReader(answer, maxPageBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, plain(ctx, err))
+	}
+	if len(page) > maxPageBytes {
+		return nil, fmt.Errorf("%s: longer than %d bytes", path, maxPageBytes)
+	}
+	return page, nil
+}
+
+// open asks for a page about the engine itself. The answer is to be closed.
+func open(ctx context.Context, w *Worker, path string) (*exchange.Answer, error) {
 	req := exchange.Request{Method: http.MethodGet, Path: path}
 	if w.APIKey != "" {
 		req.Header = append(req.Header, exchange.Field{Name: "Authorization", Value: "Bearer " + w.APIKey})
@@ -105,24 +122,19 @@ func ask(ctx context.Context, w *Worker, path string) ([]byte, error) {
 	if err != nil {
 		return nil, plain(ctx, err)
 	}
-	defer answer.Close()
 	switch answer.Status {
 	case http.StatusOK:
+		return answer, nil
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
-		return nil, errNotServed
+		err = fmt.Errorf("%s: %w", path, errNotServed)
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return nil, fmt.Errorf("%s: status %d: the engine asks for a key; give it with --worker-api-key", path, answer.Status)
+		err = fmt.Errorf("%s: status %d: the engine asks for a key; give it with --worker-api-key", path, answer.Status)
 	default:
-		return nil, fmt.Errorf("%s: status %d", path, answer.Status)
+		err = fmt.Errorf("%s: status %d", path, answer.Status)
 	}
-	page, err := io.ReadAll(io.LimitReader(answer, maxPageBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if len(page) > maxPageBytes {
-		return nil, fmt.Errorf("%s: longer than %d bytes", path, maxPageBytes)
-	}
-	return page, nil
+	_, _ = io.CopyN(io.Discard, answer, 4<<10) // read to its end, so that the connection stays
+	answer.Close()
+	return nil, err
 }
 
 // plain turns what went wrong with a look into words that stay the same from

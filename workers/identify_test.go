@@ -82,6 +82,7 @@ func TestIdentify(t *testing.T) {
 		{"SGLang before 0.5 has another path", "auto", Decode, pages{"/get_server_info": sglangDecode, "/v1/models": models}, "sglang"},
 		{"vLLM with NIXL", "auto", Decode, pages{"/version": `{"version":"0.32.0"}`, "/metrics": "vllm:nixl_num_failed_transfers_total 0\n", "/v1/models": models}, "vllm-nixl"},
 		{"vLLM without a connector", "auto", Decode, pages{"/version": `{"version":"0.32.0"}`, "/metrics": "vllm:num_requests_running 0\n", "/v1/models": models}, "runs without NixlConnector"},
+		{"vLLM without metrics", "auto", Decode, pages{"/version": `{"version":"0.32.0"}`, "/metrics": "process_open_fds 34.0\n", "/v1/models": models}, "start it without --disable-log-stats"},
 		{"an SGLang of the other role", "auto", Prefill, pages{"/server_info": sglangDecode, "/v1/models": models}, "configured for prefill, but the engine runs with --disaggregation-mode decode"},
 		{"an SGLang without disaggregation", "auto", Decode, pages{"/server_info": `{"disaggregation_mode":"null"}`}, "--disaggregation-mode null"},
 		{"an engine of another dialect than configured", "vllm-nixl", Decode, pages{"/server_info": sglangDecode, "/v1/models": models}, "configured with --dialect vllm-nixl, but the engine speaks sglang"},

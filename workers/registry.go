@@ -19,7 +19,7 @@ type Registry struct {
 	observe func(Event)
 	judge   Judge // nil: everything is permitted
 
-	// read reads a report of a worker; nil: nothing is read.
+	// read reads a report of a worker: poll, except in tests.
 	read func(context.Context, *Worker) (Report, error)
 
 	mu       sync.Mutex        // guards the following, and what every worker says of it
@@ -38,6 +38,7 @@ type Registry struct {
 // called with every event, outside any lock, by many goroutines.
 func NewRegistry(cfg Config, conns exchange.Config, chooser Chooser, observe func(Event)) (*Registry, error) {
 	r := &Registry{cfg: cfg, conns: conns, chooser: chooser, observe: observe, pools: map[string][]Pool{}}
+	r.read = r.poll
 	for _, spec := range cfg.Specs {
 		w, err := r.newWorker(spec)
 		if err != nil {
