@@ -3,7 +3,9 @@ package exchange
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
+	"syscall"
 )
 
 // ErrRequest is wrapped by what Do returns for a request that cannot be
@@ -68,6 +70,22 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Lost reports whether the connection is what failed: there is none, it was
+// reset, it fell silent for good, or it ended where an answer should have begun.
+// A worker that is late, or ends its answer early, is at the other end of it.
+func (e *Error) Lost() bool {
+	switch {
+	case e.Phase == Dial:
+		return true
+	case e.Timeout:
+		return false
+	case errors.Is(e.Err, syscall.ECONNRESET), errors.Is(e.Err, syscall.EPIPE), errors.Is(e.Err, syscall.ETIMEDOUT):
+		return true
+	default:
+		return e.Phase < Body && errors.Is(e.Err, io.ErrUnexpectedEOF)
+	}
+}
 
 // fault makes an Error of err, which a socket gave, unless ctx has ended: then
 // the socket's error is only the echo of our own closing it. It asks ctx.Err, not

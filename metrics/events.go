@@ -24,6 +24,7 @@ type LegOutcome string
 const (
 	LegOK       LegOutcome = "ok"       // the worker did its job; a 400 is doing its job
 	LegFailed   LegOutcome = "failed"   // the worker's fault
+	LegHandOff  LegOutcome = "handoff"  // the hand-off failed, and whose fault that is is not known
 	LegCanceled LegOutcome = "canceled" // ended by us, because the client left or the other leg failed
 )
 

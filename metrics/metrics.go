@@ -36,6 +36,7 @@ type Metrics struct {
 	answerEnds   *prometheus.CounterVec
 	legs         *prometheus.CounterVec
 	departures   *prometheus.CounterVec
+	retries      retries
 
 	mu    sync.RWMutex // guards works
 	works map[workKey]*Work
@@ -70,6 +71,7 @@ func New(reg prometheus.Registerer, cfg Config) *Metrics {
 	reg.MustRegister(m.httpRequests, m.httpResponses, m.routerRequests, m.routerErrors, m.upstream, m.tokens, m.rateLimit,
 		m.connectorMode, m.bootstrapFail, m.transferFail, m.droppedKeys, m.lateVerdicts, m.orphans,
 		m.answerEnds, m.legs, m.departures)
+	m.retries = newRetries(reg)
 	return m
 }
 

@@ -54,6 +54,9 @@ func traffic(t *testing.T) *prometheus.Registry {
 	m.HandOffMissing()
 	m.VerdictLate()
 	m.Orphaned()
+	m.Retried("chat", 1, 50*time.Millisecond)
+	m.RetriesExhausted("chat")
+	m.RetryDenied()
 	return reg
 }
 

@@ -24,7 +24,7 @@ type attempt struct {
 	req     *transfer.Request
 	dialect transfer.Dialect
 	keys    transfer.Attempt
-	pair    *workers.Pair
+	legs    [2]leg // by role
 	work    *metrics.Work
 	gate    gate
 	began   time.Time
@@ -40,26 +40,25 @@ type attempt struct {
 	prefilled chan struct{} // closed when prefill has succeeded
 	answer    []byte        // prefill's whole answer; read it after prefilled
 	answered  time.Time     // when it came
-	reached   [2]bool       // by role: the engine may have read the leg
-	ended     [2]bool       // by role: the engine ended it by itself
-	taken     [2]bool       // by role: the engine has begun to answer; decode takes the hand-off over
+	handOff   transfer.Leg  // decode's, in a dialect that prefills first
 
 	streamHeader http.Header    // decode's, for when the stream begins
 	usage        transfer.Usage // decode's, if it tells
 	prefillUsage transfer.Usage // likewise; read it with answer
-	bodies       [2][]byte      // by role: the memory of a JSON answer
-	held         [2]holding     // by role: what it takes, if it is long
 	how          metrics.AnswerEnd
-	merged       bool    // the client's answer needs parts of prefill's
-	late         bool    // a JSON answer was let go without prefill's verdict
-	done         [2]bool // by role: its lease has ended
+	merged       bool // the client's answer needs parts of prefill's
+	late         bool // a JSON answer was let go without prefill's verdict
 	firstToken   time.Time
-	delivered    bool   // the client has all of the answer: what comes later changes nothing
+	delivered    bool   // all of the answer has been passed on: what comes later changes nothing
 	final        *Error // decode's, if it failed
 }
 
-// errTimeout is the cause with which an attempt ends that took too long.
-var errTimeout = errors.New("request timeout")
+// The causes with which an attempt ends that took too long: one of a JSON
+// answer, which may be as long as the client wished, and one of a stream.
+var (
+	errTimeout = errors.New("request timeout")
+	errNoToken = errors.New("no token in time")
+)
 
 // attempt runs the request once, on one pair, and returns when both legs have
 // ended. It is the only place from which legs are sent: a retry is another
@@ -71,8 +70,8 @@ var errTimeout = errors.New("request timeout")
 func (h *Handler) attempt(c *call, req *transfer.Request, pair *workers.Pair) error {
 	a, err := h.newAttempt(c, req, pair)
 	if err != nil {
-		pair.Prefill.Done(nil)
-		pair.Decode.Done(nil)
+		pair.Prefill.Done(context.Canceled)
+		pair.Decode.Done(context.Canceled)
 		return err
 	}
 	defer a.cancel(nil)
@@ -87,12 +86,15 @@ func (h *Handler) newAttempt(c *call, req *transfer.Request, pair *workers.Pair)
 		return nil, fmt.Errorf("unknown dialect %q", pair.Dialect)
 	}
 	a := &attempt{
-		h: h, call: c, req: req, dialect: dialect, pair: pair, began: time.Now(),
+		h: h, call: c, req: req, dialect: dialect, began: time.Now(),
 		keys:      transfer.NewAttempt(req),
 		work:      h.met.Work(c.model, endpointLabel(req.Endpoint()), pair.Dialect, req.Stream()),
 		prefilled: make(chan struct{}),
 		usage:     transfer.Usage{Prompt: -1, Completion: -1},
-		held:      [2]holding{{h: h}, {h: h}},
+		legs: [2]leg{
+			workers.Prefill: {role: workers.Prefill, lease: &pair.Prefill, held: holding{h: h}},
+			workers.Decode:  {role: workers.Decode, lease: &pair.Decode, held: holding{h: h}},
+		},
 	}
 	a.keys.BootstrapHost, a.keys.BootstrapPort = pair.Prefill.Facts.BootstrapHost, pair.Prefill.Facts.BootstrapPort
 	a.gate.to, a.gate.memory, a.gate.begin, a.gate.late = c.w, &h.answers, a.beginStream, h.met.VerdictLate
@@ -135,8 +137,8 @@ func (a *attempt) conclude() error {
 	err := a.outcome()
 	if err == nil {
 		a.countTokens()
-		for _, body := range a.bodies { // an error may still speak of them
-			a.h.answers.put(body)
+		for i := range a.legs { // an error may still speak of them
+			a.h.answers.put(a.legs[i].body)
 		}
 	}
 	a.countEnd(err)
@@ -176,7 +178,7 @@ func (a *attempt) countTokens() {
 func (a *attempt) inTurn() {
 	a.prefill()
 	if a.failure() == nil {
-		a.decode(a.answer)
+		a.decode()
 	}
 }
 
@@ -192,7 +194,7 @@ func (a *attempt) together() {
 		a.cancel(context.Canceled) // if decode panicked too, prefill's leg must not outlive the request
 		_ = g.Wait()               // it returns no error: failures are a.first
 	}()
-	a.decode(nil)
+	a.decode()
 	if a.late || !a.awaitVerdict() {
 		a.gate.overdue() // the answer is there; what prefill still does is of no use
 	}
@@ -209,12 +211,13 @@ func (a *attempt) survive() {
 // endRest ends the leases that are still open, because prefill failed first, or
 // because of a panic (I1), and gives back what long answers took.
 func (a *attempt) endRest() {
-	for role, l := range [...]*workers.Lease{workers.Prefill: &a.pair.Prefill, workers.Decode: &a.pair.Decode} {
-		if !a.done[role] {
-			a.end(l, workers.Role(role), context.Canceled)
+	for i := range a.legs {
+		l := &a.legs[i]
+		if !l.done {
+			a.end(l, context.Canceled)
 		}
-		if a.held[role].n > 0 {
-			a.held[role].release()
+		if l.held.n > 0 {
+			l.held.release()
 		}
 	}
 }
@@ -267,11 +270,15 @@ func (a *attempt) failure() error {
 	return a.ctx.Err()
 }
 
-// tooSlow ends a stream that has not begun in time. Which engine is slow
-// cannot be told as long as prefill has not answered.
+// tooSlow ends a stream that has not begun in time.
 func (a *attempt) tooSlow() {
 	if a.gate.shut() {
 		return // it has begun
 	}
-	a.fail(&Error{Status: http.StatusGatewayTimeout, Code: "first_byte_timeout", Message: "The engines sent no token in time.", Blameless: true})
+	a.mu.Lock()
+	if a.first == nil && a.ctx.Err() == nil {
+		a.first = &Error{Status: http.StatusGatewayTimeout, Code: "first_byte_timeout", Message: "The engines sent no token in time."}
+	}
+	a.mu.Unlock()
+	a.cancel(errNoToken)
 }

@@ -341,9 +341,10 @@ func TestReleaseLeg(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := attempt{
-		h: f.handler, call: &call{r: httptest.NewRequest(http.MethodPost, "/", nil)}, req: req, pair: &pair,
+		h: f.handler, call: &call{r: httptest.NewRequest(http.MethodPost, "/", nil)}, req: req,
 		dialect: transfer.VLLMNIXL{}, keys: transfer.NewAttempt(req), answer: []byte(`{` + handOff + `}`), ctx: t.Context(),
 	}
+	a.legs[workers.Prefill].lease, a.legs[workers.Decode].lease = &pair.Prefill, &pair.Decode
 	pair.Prefill.Done(nil)
 	pair.Decode.Done(nil)
 

@@ -51,6 +51,9 @@ type Config struct {
 	// it counts as gone. Default 60 s.
 	ClientStall time.Duration
 
+	// Retries says whether and when a request is tried again.
+	Retries Retries
+
 	// RequestIDHeaders are the request headers in which a client may name
 	// its request, in order of precedence. The name is logged and echoed; it
 	// never reaches an engine.
@@ -75,6 +78,7 @@ func DefaultConfig() Config {
 		StreamIdle:        60 * time.Second,
 		RequestTimeout:    1800 * time.Second,
 		ClientStall:       60 * time.Second,
+		Retries:           Retries{Attempts: 5, Backoff: 50 * time.Millisecond, Multiplier: 1.5, MaxBackoff: 30 * time.Second, Jitter: 0.2},
 		RequestIDHeaders:  []string{"x-request-id", "x-correlation-id", "x-trace-id", "request-id"},
 		RoutingKeyHeaders: []string{"x-smg-routing-key"},
 	}
@@ -99,6 +103,7 @@ func (c Config) Validate() error {
 	above("stream-idle-timeout-secs", c.StreamIdle > 0, c.StreamIdle)
 	above("request-timeout-secs", c.RequestTimeout > 0, c.RequestTimeout)
 	above("client-stall-secs", c.ClientStall > 0, c.ClientStall)
+	faults = append(faults, c.Retries.validate()...)
 	for _, key := range c.APIKeys {
 		if key == "" {
 			faults = append(faults, errors.New("api-key: must not be empty"))

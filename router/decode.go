@@ -15,14 +15,14 @@ import (
 	"pdrouter/workers"
 )
 
-// decode runs the decode leg and relays its answer. In a dialect that prefills
-// first, prefilled is prefill's whole answer; else it is nil.
-func (a *attempt) decode(prefilled []byte) {
-	answer, err := a.askDecode(prefilled)
+// decode runs the decode leg and relays its answer.
+func (a *attempt) decode() {
+	l := &a.legs[workers.Decode]
+	answer, err := a.askDecode(l)
 	if err == nil {
-		err = a.relay(answer)
+		err = a.relay(l, answer)
 	}
-	a.end(&a.pair.Decode, workers.Decode, err)
+	a.end(l, err)
 	e, failed := errors.AsType[*Error](err)
 	a.delivered = err == nil || failed && e.told
 	if failed {
@@ -32,26 +32,30 @@ func (a *attempt) decode(prefilled []byte) {
 }
 
 // askDecode sends the decode leg and returns its answer of status 200.
-func (a *attempt) askDecode(prefilled []byte) (*exchange.Answer, error) {
-	leg, err := a.dialect.Decode(a.req, a.keys, prefilled)
-	if err != nil {
-		return nil, a.badHandOff(err)
+func (a *attempt) askDecode(l *leg) (*exchange.Answer, error) {
+	written := a.handOff
+	if a.prefillFirst() {
+		if !written.HandedOff {
+			a.h.met.HandOffMissing()
+		}
+	} else {
+		var err error
+		if written, err = a.dialect.Decode(a.req, a.keys, nil); err != nil {
+			return nil, errorFor(err)
+		}
 	}
-	if a.prefillFirst() && !leg.HandedOff {
-		a.h.met.HandOffMissing()
-	}
-	a.merged = leg.Merged
-	return a.send(workers.Decode, &a.pair.Decode, leg)
+	a.merged = written.Merged
+	return a.send(l, written)
 }
 
 // relay relays decode's answer, whatever it is, and ends the exchange.
-func (a *attempt) relay(answer *exchange.Answer) error {
+func (a *attempt) relay(l *leg, answer *exchange.Answer) error {
 	defer answer.Close()
 	if !isEventStream(answer.Header.Get("Content-Type")) {
-		return a.relayJSON(answer)
+		return a.relayJSON(l, answer)
 	}
 	if !a.req.Stream() {
-		return a.nonsense(workers.Decode, errors.New("a stream that nobody asked for"))
+		return nonsense(workers.Decode, errors.New("a stream that nobody asked for"))
 	}
 	return a.newStream(answer).relay()
 }
@@ -61,39 +65,29 @@ func isEventStream(contentType string) bool {
 	return strings.EqualFold(strings.TrimSpace(media), "text/event-stream")
 }
 
-// badHandOff returns the error for a hand-off that must not reach decode: a
-// malformed one kills a real engine. Prefill is at fault, but its lease has
-// ended well, so the pair's outcome says it.
-func (a *attempt) badHandOff(err error) error {
-	return &Error{
-		Status: http.StatusBadGateway, Code: "prefill_invalid_handoff", Leg: workers.Prefill.String(), Err: err, Blameless: true,
-		Message: "The prefill engine gave a hand-off that makes no sense.",
-	}
-}
-
 // relayJSON relays an answer that is one JSON value. It is held until it is
 // known to be whole and prefill has said that it succeeded; above
 // Config.MaxAnswerBytes it is let go, and a break aborts the connection.
-func (a *attempt) relayJSON(answer *exchange.Answer) error {
-	body, whole, err := a.readAnswer(workers.Decode, answer)
+func (a *attempt) relayJSON(l *leg, answer *exchange.Answer) error {
+	body, whole, err := a.readAnswer(l, answer)
 	if err != nil {
-		return a.legFailed(workers.Decode, err)
+		return a.legFailed(l, err)
 	}
-	a.ended[workers.Decode] = whole
+	l.ended = whole
 	switch {
 	case whole:
 		if err := a.judgeJSON(body); err != nil {
 			return err
 		}
 	case a.merged:
-		return a.tooLong(workers.Decode) // parts of prefill's answer belong into it
+		return a.h.answerTooLong(workers.Decode) // parts of prefill's answer belong into it
 	}
 	if err := a.verdict(a.merged); err != nil {
 		return err
 	}
 	if whole && a.merged {
 		if body, err = a.dialect.Merge(a.req, a.answer, body); err != nil {
-			return a.nonsense(workers.Decode, err)
+			return nonsense(workers.Decode, err)
 		}
 	}
 	w := a.call.w
@@ -109,7 +103,7 @@ func (a *attempt) relayJSON(answer *exchange.Answer) error {
 		return a.clientLeft()
 	}
 	if !whole {
-		return a.copyRest(answer)
+		return a.copyRest(l, answer)
 	}
 	return nil
 }
@@ -118,10 +112,10 @@ func (a *attempt) relayJSON(answer *exchange.Answer) error {
 func (a *attempt) judgeJSON(body []byte) error {
 	what, err := transfer.Whole(a.req.Endpoint(), body)
 	if said, ok := errors.AsType[*transfer.EngineError](err); ok {
-		return a.engineError(workers.Decode, said, "")
+		return a.h.engineError(workers.Decode, said, "")
 	}
 	if err != nil {
-		return a.nonsense(workers.Decode, err)
+		return nonsense(workers.Decode, err)
 	}
 	a.usage = what.Usage
 	if what.Aborted {
@@ -131,7 +125,7 @@ func (a *attempt) judgeJSON(body []byte) error {
 }
 
 // copyRest relays what is left of an answer that was too long to be held.
-func (a *attempt) copyRest(answer *exchange.Answer) error {
+func (a *attempt) copyRest(l *leg, answer *exchange.Answer) error {
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := answer.Read(buf)
@@ -141,11 +135,11 @@ func (a *attempt) copyRest(answer *exchange.Answer) error {
 			}
 		}
 		if errors.Is(err, io.EOF) {
-			a.ended[workers.Decode] = true
+			l.ended = true
 			return nil
 		}
 		if err != nil {
-			return a.legFailed(workers.Decode, err)
+			return a.legFailed(l, err)
 		}
 	}
 }

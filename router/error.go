@@ -24,8 +24,8 @@ const statusClientGone = 499
 var errClientGone = errors.New("client gone")
 
 // An Error is a failure that the client is told about. Status, Code, Param,
-// Message, Body and RetryAfter go to the client; Leg and Err go to the log and
-// stay there.
+// Message, Body and RetryAfter go to the client; the rest goes to the log or to
+// who judges workers, and stays there.
 type Error struct {
 	Status     int         // HTTP status, 400 to 599, or 499
 	Code       string      // stable name in the API, such as "model_not_found"
@@ -34,9 +34,13 @@ type Error struct {
 	Body       []byte      // an engine's own JSON, relayed instead of the envelope
 	RetryAfter string      // the engine's own Retry-After
 	Leg        string      // the role of the leg that failed; empty if none was sent
-	Blameless  bool        // whatever failed says nothing about the worker
+	Again      bool        // another pair may do better
 	Header     http.Header // more headers of the answer, such as Allow
 	Err        error       // the cause; nil when the router decided by itself
+
+	// Fault is what it says against the worker or the pair. Nil: nothing,
+	// because the client or we are the cause.
+	Fault *workers.Fault
 
 	told bool // the client has read of it in its stream
 }

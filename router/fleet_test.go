@@ -1,6 +1,7 @@
 package router
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -33,13 +34,13 @@ type engine struct {
 	script http.HandlerFunc
 
 	mu     sync.Mutex
-	legs   []leg
+	legs   []received
 	aborts []string      // bodies of /abort_request
 	closed chan struct{} // one token per leg whose connection was closed under it
 }
 
-// A leg is a request as an engine got it.
-type leg struct {
+// A received is a leg as an engine got it.
+type received struct {
 	path, body string
 	header     http.Header
 }
@@ -73,18 +74,19 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request) {
 		e.mu.Unlock()
 	default:
 		e.mu.Lock()
-		e.legs = append(e.legs, leg{r.URL.Path, string(body), r.Header})
+		e.legs = append(e.legs, received{r.URL.Path, string(body), r.Header})
 		e.mu.Unlock()
 		stop := context.AfterFunc(r.Context(), func() { e.closed <- struct{}{} })
 		defer stop()
+		r.Body = io.NopCloser(bytes.NewReader(body))
 		e.script(w, r)
 	}
 }
 
-func (e *engine) got() []leg {
+func (e *engine) got() []received {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append([]leg(nil), e.legs...)
+	return append([]received(nil), e.legs...)
 }
 
 func (e *engine) aborted() []string {
@@ -101,18 +103,34 @@ type fleet struct {
 	metrics         *prometheus.Registry
 	prefill, decode *engine
 	logs            *observer.ObservedLogs
+
+	prefills, decodes []*engine
 }
 
 // newFleet starts one engine of either role and a router in front of them.
 func newFleet(t testing.TB, dialect string, prefill, decode http.HandlerFunc, change ...func(*Config)) *fleet {
 	t.Helper()
-	f := &fleet{prefill: newEngine(t, prefill), decode: newEngine(t, decode), metrics: prometheus.NewRegistry()}
+	return newLargeFleet(t, dialect, []http.HandlerFunc{prefill}, []http.HandlerFunc{decode}, change...)
+}
+
+// newLargeFleet starts an engine for each script and a router in front of them.
+// The first of either role are the fleet's prefill and decode.
+func newLargeFleet(t testing.TB, dialect string, prefills, decodes []http.HandlerFunc, change ...func(*Config)) *fleet {
+	t.Helper()
+	f := &fleet{metrics: prometheus.NewRegistry()}
 	cfg := workers.DefaultConfig()
 	cfg.Dialect = dialect
-	cfg.Specs = []workers.Spec{
-		{Role: workers.Prefill, URL: f.prefill.URL, BootstrapPort: portIf(dialect == "sglang", 8998)},
-		{Role: workers.Decode, URL: f.decode.URL},
+	for _, script := range prefills {
+		e := newEngine(t, script)
+		f.prefills = append(f.prefills, e)
+		cfg.Specs = append(cfg.Specs, workers.Spec{Role: workers.Prefill, URL: e.URL, BootstrapPort: portIf(dialect == "sglang", 8998)})
 	}
+	for _, script := range decodes {
+		e := newEngine(t, script)
+		f.decodes = append(f.decodes, e)
+		cfg.Specs = append(cfg.Specs, workers.Spec{Role: workers.Decode, URL: e.URL})
+	}
+	f.prefill, f.decode = f.prefills[0], f.decodes[0]
 	registry, err := workers.NewRegistry(cfg, exchange.DefaultConfig(), policy.PrefixHash{}, func(e workers.Event) {
 		if e.To != workers.Ready {
 			t.Errorf("worker %s: %s", e.Worker.ID, e.Reason)
@@ -124,6 +142,7 @@ func newFleet(t testing.TB, dialect string, prefill, decode http.HandlerFunc, ch
 	registry.Look(t.Context())
 	core, logs := observer.New(zapcore.InfoLevel)
 	rc := DefaultConfig()
+	rc.Retries.Attempts = 1 // unless the test is about more
 	for _, c := range change {
 		c(&rc)
 	}

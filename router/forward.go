@@ -238,8 +238,8 @@ func (s *solo) failed(err error) error {
 	switch {
 	case s.ctx.Err() == nil:
 		e := brokenOff(s.role(), err)
-		if !e.Blameless {
-			s.outcome = &workers.Fault{Kind: workers.Unreachable, Err: e}
+		if e.Fault != nil {
+			s.outcome = e.Fault
 		}
 		return e
 	case drained(s.ctx):
@@ -248,7 +248,7 @@ func (s *solo) failed(err error) error {
 		return errClientGone
 	default:
 		return &Error{
-			Status: http.StatusGatewayTimeout, Code: "request_timeout", Leg: s.role().String(), Blameless: true,
+			Status: http.StatusGatewayTimeout, Code: "request_timeout", Leg: s.role().String(),
 			Message: "The " + s.role().String() + " engine did not answer in time.",
 		}
 	}

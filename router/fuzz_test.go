@@ -15,7 +15,7 @@ import (
 )
 
 // forget returns the legs that came and forgets them.
-func (e *engine) forget() []leg {
+func (e *engine) forget() []received {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	legs := e.legs

@@ -21,12 +21,6 @@ import (
 // grace period of a shutdown.
 var ErrDrained = errors.New("the daemon is shutting down")
 
-// maxStale is how many attempts may be lost because a pooled connection was
-// closed under them. Nothing was wrong with anybody, and each one empties the
-// pool of a connection that was no good, so it is not one of the retries that
-// an operator counts.
-const maxStale = 4
-
 // backgroundCalls bounds the calls to engines that outlive their request.
 const backgroundCalls = 64
 
@@ -46,6 +40,7 @@ type Handler struct {
 	answers    buffers      // of JSON answers, and of streams that are held
 	fields     sync.Pool    // of *[]zap.Field
 	draining   atomic.Bool
+	budget     *budget
 	background errgroup.Group
 
 	mu     sync.RWMutex // guards the following
@@ -56,7 +51,7 @@ type Handler struct {
 func New(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *Handler {
 	cfg.RequestIDHeaders = canonical(cfg.RequestIDHeaders)
 	cfg.RoutingKeyHeaders = canonical(cfg.RoutingKeyHeaders)
-	h := &Handler{cfg: cfg, registry: registry, met: met, log: log, started: time.Now()}
+	h := &Handler{cfg: cfg, registry: registry, met: met, log: log, budget: newBudget(), started: time.Now()}
 	h.bodies.least, h.bodies.most = firstRead, trusted+1
 	h.answers.least, h.answers.most = minHold, maxHold
 	h.check.limit = generateTime
@@ -182,26 +177,6 @@ func (h *Handler) modelOf(req *transfer.Request) string {
 		return all[0]
 	}
 	return "unknown"
-}
-
-// runAttempts runs the request on one pair, and on another only if the first
-// was lost to a stale connection.
-func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
-	need := workers.Need{Model: req.Model(), Key: fingerprint(req).Key}
-	var pair workers.Pair
-	for {
-		err := h.registry.Lease(c.r.Context(), need, &pair)
-		switch {
-		case err != nil && drained(c.r.Context()):
-			return shuttingDown()
-		case err != nil:
-			return err
-		}
-		err = h.attempt(c, req, &pair)
-		if !isStale(err) || c.w.begun() || c.attempts >= maxStale {
-			return err
-		}
-	}
 }
 
 // fingerprint returns what policies know of the prompt of req.

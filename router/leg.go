@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"pdrouter/exchange"
 	"pdrouter/transfer"
@@ -15,20 +16,35 @@ import (
 // maxErrorBytes bounds what is read of an engine's error.
 const maxErrorBytes = 1 << 20
 
-// send sends a leg and returns its answer of status 200. Any other answer, and
-// none, is an error as legFailed and refused make it.
-func (a *attempt) send(role workers.Role, l *workers.Lease, leg transfer.Leg) (*exchange.Answer, error) {
-	a.reached[role] = true
-	answer, err := l.Worker.Peer.Do(a.ctx, &exchange.Request{
-		Path:   leg.Path,
-		Header: a.h.legHeader(a.call.r, l.Worker, a.keys.ID),
-		Body:   leg.Body,
+// A leg is one of the two requests of an attempt, and how far it has come.
+type leg struct {
+	role  workers.Role
+	lease *workers.Lease
+
+	reached bool // the engine may have read it
+	taken   bool // the engine has begun to answer; decode takes the hand-off over
+	ended   bool // the engine ended it by itself
+	done    bool // its lease has ended
+
+	body []byte  // the memory of a JSON answer
+	held holding // what that takes, if it is long
+}
+
+// send sends what a dialect wrote and returns the engine's answer of status 200.
+// Any other answer, and none, is an error as legFailed and refused make it.
+func (a *attempt) send(l *leg, written transfer.Leg) (*exchange.Answer, error) {
+	l.reached = true
+	worker := l.lease.Worker
+	answer, err := worker.Peer.Do(a.ctx, &exchange.Request{
+		Path:   written.Path,
+		Header: a.h.legHeader(a.call.r, worker, a.keys.ID),
+		Body:   written.Body,
 	})
 	if err != nil {
-		return nil, a.legFailed(role, err)
+		return nil, a.legFailed(l, err)
 	}
 	if answer.Status == http.StatusOK {
-		a.taken[role] = true
+		l.taken = true
 		a.h.met.Upstream(answer.Status, "")
 		return answer, nil
 	}
@@ -37,20 +53,16 @@ func (a *attempt) send(role workers.Role, l *workers.Lease, leg transfer.Leg) (*
 	if err != nil && a.ctx.Err() != nil {
 		return nil, a.ctx.Err()
 	}
-	a.ended[role] = true
-	return nil, a.refused(role, answer, body)
+	l.ended = true
+	return nil, a.h.refused(l.role, answer, body)
 }
 
 // refused returns the error for a leg that its engine answered with a status
 // other than 200. The client gets an engine's 4xx as it is: it speaks of the
 // client's own request. What an engine says of its own troubles names rooms and
 // addresses, so it stays in the log.
-func (a *attempt) refused(role workers.Role, answer *exchange.Answer, body []byte) *Error {
-	return a.engineError(role, transfer.ParseError(answer.Status, body), answer.Header.Get("Retry-After"))
-}
-
-func (a *attempt) engineError(role workers.Role, said *transfer.EngineError, retryAfter string) *Error {
-	return a.h.engineError(role, said, retryAfter)
+func (h *Handler) refused(role workers.Role, answer *exchange.Answer, body []byte) *Error {
+	return h.engineError(role, transfer.ParseError(answer.Status, body), answer.Header.Get("Retry-After"))
 }
 
 // engineError returns the error for what an engine reported, in whatever way.
@@ -72,7 +84,38 @@ func (h *Handler) engineError(role workers.Role, said *transfer.EngineError, ret
 		e.Status = http.StatusBadGateway
 		e.Message = "The " + role.String() + " engine gave an answer that makes no sense."
 	}
+	e.Again = mayHelp(e.Status)
+	e.Fault = faultOf(role, said, e)
 	return e
+}
+
+// mayHelp reports whether another pair may do better than an engine that
+// answered with status. The list is smg's, and the rest of 5xx but 501.
+func mayHelp(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooManyRequests:
+		return true
+	case http.StatusNotImplemented:
+		return false
+	}
+	return status >= 500
+}
+
+// faultOf returns what an engine's error says against somebody, if anything. A
+// decode's 500 that does not say why may well be prefill's doing, and so may
+// whatever speaks of the hand-off.
+func faultOf(role workers.Role, said *transfer.EngineError, e *Error) *workers.Fault {
+	switch {
+	case e.Status == http.StatusTooManyRequests, e.Status == http.StatusServiceUnavailable:
+		seconds, _ := strconv.Atoi(e.RetryAfter) // none is 0
+		return &workers.Fault{Kind: workers.Busy, Wait: time.Duration(seconds) * time.Second, Err: said}
+	case e.Status < 500, e.Status == http.StatusNotImplemented:
+		return nil
+	case said.OfHandOff(), role == workers.Decode && said.Unexplained():
+		return &workers.Fault{Kind: workers.HandOff, Err: said}
+	default:
+		return &workers.Fault{Kind: workers.Failed, Err: said}
+	}
 }
 
 // relayable returns an engine's own JSON error, or nil if it is none. A bare

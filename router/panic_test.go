@@ -23,7 +23,9 @@ func TestPanicInALeg(t *testing.T) {
 	if err := f.registry.Lease(t.Context(), workers.Need{}, &pair); err != nil {
 		t.Fatal(err)
 	}
-	a := &attempt{h: f.handler, call: &call{r: httptest.NewRequest(http.MethodPost, "/", nil)}, req: req, pair: &pair, dialect: transfer.SGLang{}}
+	a := &attempt{h: f.handler, call: &call{r: httptest.NewRequest(http.MethodPost, "/", nil)}, req: req, dialect: transfer.SGLang{}}
+	a.legs[workers.Prefill].lease, a.legs[workers.Decode].lease = &pair.Prefill, &pair.Decode
+	a.prefilled = make(chan struct{})
 	a.ctx, a.cancel = context.WithCancelCause(t.Context())
 
 	func() {

@@ -13,10 +13,12 @@ import (
 )
 
 // prefill runs the prefill leg. Its verdict is its whole answer: status 200, no
-// error in it, no abort.
+// error in it, no abort, and in a dialect that prefills first a hand-off that can
+// be passed on.
 func (a *attempt) prefill() {
-	err := a.prefillLeg()
-	a.end(&a.pair.Prefill, workers.Prefill, err)
+	l := &a.legs[workers.Prefill]
+	err := a.prefillLeg(l)
+	a.end(l, err)
 	if e, ok := errors.AsType[*Error](err); ok {
 		a.fail(e)
 		return
@@ -28,39 +30,55 @@ func (a *attempt) prefill() {
 	}
 }
 
-func (a *attempt) prefillLeg() error {
-	leg, err := a.dialect.Prefill(a.req, a.keys)
+func (a *attempt) prefillLeg(l *leg) error {
+	written, err := a.dialect.Prefill(a.req, a.keys)
 	if err != nil {
 		return errorFor(err)
 	}
-	answer, err := a.send(workers.Prefill, &a.pair.Prefill, leg)
+	answer, err := a.send(l, written)
 	if err != nil {
 		return err
 	}
 	defer answer.Close()
-	body, whole, err := a.readAnswer(workers.Prefill, answer)
+	body, whole, err := a.readAnswer(l, answer)
 	switch {
 	case err != nil:
-		return a.legFailed(workers.Prefill, err)
+		return a.legFailed(l, err)
 	case !whole:
-		return a.tooLong(workers.Prefill)
+		return a.h.answerTooLong(l.role)
 	}
-	a.ended[workers.Prefill] = true
+	l.ended = true
 	a.answer, a.answered = body, time.Now()
 	if a.prefillUsage, err = transfer.Verdict(a.req.Endpoint(), body); err != nil {
 		if said, ok := errors.AsType[*transfer.EngineError](err); ok {
-			return a.engineError(workers.Prefill, said, "")
+			return a.h.engineError(l.role, said, "")
 		}
-		return a.nonsense(workers.Prefill, err)
+		return nonsense(l.role, err)
+	}
+	if a.prefillFirst() {
+		return a.takeHandOff()
 	}
 	return nil
 }
 
+// takeHandOff writes decode's leg from what prefill answered. A malformed
+// hand-off must not reach decode, because it kills a real engine.
+func (a *attempt) takeHandOff() (err error) {
+	if a.handOff, err = a.dialect.Decode(a.req, a.keys, a.answer); err == nil {
+		return nil
+	}
+	return &Error{
+		Status: http.StatusBadGateway, Code: "prefill_invalid_handoff", Leg: workers.Prefill.String(), Err: err, Again: true,
+		Message: "The prefill engine gave a hand-off that makes no sense.",
+		Fault:   &workers.Fault{Kind: workers.Failed, Err: err},
+	}
+}
+
 // readAnswer is readWhole for a leg, whose memory it notes.
-func (a *attempt) readAnswer(role workers.Role, answer *exchange.Answer) (body []byte, whole bool, err error) {
-	body, whole, err = a.h.readWhole(answer, &a.held[role])
+func (a *attempt) readAnswer(l *leg, answer *exchange.Answer) (body []byte, whole bool, err error) {
+	body, whole, err = a.h.readWhole(answer, &l.held)
 	if whole {
-		a.bodies[role] = body
+		l.body = body
 	}
 	return body, whole, err
 }
@@ -92,23 +110,20 @@ func (h *Handler) readWhole(answer *exchange.Answer, held *holding) (body []byte
 	}
 }
 
-func (a *attempt) tooLong(role workers.Role) error { return a.h.answerTooLong(role) }
-
 // answerTooLong returns the error for an answer that must be held whole and is
 // longer than it may be. The client asked for it, so nobody is to blame.
 func (h *Handler) answerTooLong(role workers.Role) *Error {
 	return &Error{
-		Status: http.StatusBadGateway, Code: role.String() + "_answer_too_large", Leg: role.String(), Blameless: true,
+		Status: http.StatusBadGateway, Code: role.String() + "_answer_too_large", Leg: role.String(),
 		Message: fmt.Sprintf("The %s engine's answer is longer than %d bytes (--max-answer-size).", role, h.cfg.MaxAnswerBytes),
 	}
 }
 
-func (a *attempt) nonsense(role workers.Role, err error) error { return nonsense(role, err) }
-
 // nonsense returns the error for a 200 that is no answer.
 func nonsense(role workers.Role, err error) *Error {
 	return &Error{
-		Status: http.StatusBadGateway, Code: role.String() + "_invalid_answer", Leg: role.String(), Err: err,
+		Status: http.StatusBadGateway, Code: role.String() + "_invalid_answer", Leg: role.String(), Err: err, Again: true,
 		Message: "The " + role.String() + " engine gave an answer that makes no sense.",
+		Fault:   &workers.Fault{Kind: workers.Failed, Err: err},
 	}
 }

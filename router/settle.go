@@ -24,9 +24,10 @@ const (
 // does not wait for them.
 func (a *attempt) settle() {
 	a.tellEngines()
-	refused := !a.reached[workers.Decode] || a.ended[workers.Decode]
+	decode := &a.legs[workers.Decode]
+	refused := !decode.reached || decode.ended
 	switch {
-	case a.answer == nil || !a.prefillFirst() || a.taken[workers.Decode]:
+	case a.answer == nil || !a.prefillFirst() || decode.taken:
 	case refused:
 		a.release()
 	case a.failure() != nil && a.call.r.Context().Err() == nil:
@@ -41,11 +42,13 @@ func (a *attempt) tellEngines() {
 	if !ok {
 		return
 	}
-	for role, lease := range [...]*workers.Lease{workers.Prefill: &a.pair.Prefill, workers.Decode: &a.pair.Decode} {
-		if !a.reached[role] || a.ended[role] {
+	for i := range a.legs {
+		l := &a.legs[i]
+		if !l.reached || l.ended {
 			continue
 		}
-		peer, legs, header := lease.Worker.Peer, aborter.Abort(a.req, a.keys), a.h.legHeader(a.call.r, lease.Worker, a.keys.ID)
+		worker := l.lease.Worker
+		peer, legs, header := worker.Peer, aborter.Abort(a.req, a.keys), a.h.legHeader(a.call.r, worker, a.keys.ID)
 		a.background(abortTime, func(ctx context.Context) {
 			for _, leg := range legs {
 				if sendAndForget(ctx, peer, leg, header) != nil {
@@ -57,35 +60,53 @@ func (a *attempt) tellEngines() {
 }
 
 // release frees the blocks that prefill holds for a decode engine that will
-// not come: a decode leg of one token whose answer nobody reads. What cannot
-// be freed so is left to the engine's own lease, and counted.
+// not come: a decode leg of one token whose answer nobody reads, on another
+// engine than the one that failed, if there is one. What cannot be freed so is
+// left to the engine's own lease, and counted.
 func (a *attempt) release() {
 	releaser, ok := a.dialect.(transfer.Releaser)
 	if !ok {
 		return
 	}
-	leg, err := releaser.Release(a.req, a.keys, a.answer)
-	if err != nil || !leg.HandedOff {
+	written, err := releaser.Release(a.req, a.keys, a.answer)
+	if err != nil || !written.HandedOff {
 		return // nothing is held, or nothing that an engine could be told
 	}
 	held := &holding{h: a.h} // the body outlives its request, and goes on counting
-	if !held.add(leg.Length) {
+	if !held.add(written.Length) {
+		a.h.met.Orphaned()
+		return
+	}
+	lease, err := a.releaseLease()
+	if err != nil {
+		held.release()
 		a.h.met.Orphaned()
 		return
 	}
 	a.call.keepsBody = true
-	worker, met := a.pair.Decode.Worker, a.h.met
-	header := a.h.legHeader(a.call.r, worker, a.keys.ID)
+	header := a.h.legHeader(a.call.r, lease.Worker, a.keys.ID)
 	begun := a.background(releaseTime, func(ctx context.Context) {
 		defer held.release()
-		if sendAndForget(ctx, worker.Peer, leg, header) != nil {
-			met.Orphaned()
+		err := sendAndForget(ctx, lease.Worker.Peer, written, header)
+		if err != nil {
+			a.h.met.Orphaned()
 		}
+		lease.Done(err)
 	})
 	if !begun {
 		held.release()
-		met.Orphaned()
+		lease.Done(context.Canceled)
+		a.h.met.Orphaned()
 	}
+}
+
+// releaseLease leases a decode worker for a release leg.
+func (a *attempt) releaseLease() (*workers.Lease, error) {
+	want := workers.Single{Role: workers.Decode, Model: a.req.Model(), Dialect: a.dialect.Traits().Name}
+	if decode := &a.legs[workers.Decode]; decode.reached {
+		want.Avoid = decode.lease.Worker
+	}
+	return a.h.registry.LeaseOne(context.WithoutCancel(a.ctx), want)
 }
 
 // background runs f, which outlives the attempt, for at most that long. It

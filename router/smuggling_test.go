@@ -121,7 +121,7 @@ func (f *fleet) statuses(t *testing.T, bytes string) (status []int) {
 
 // users returns who the legs say they are for, after checking that each is one
 // of ours and nothing else.
-func users(t *testing.T, legs []leg) (names []string) {
+func users(t *testing.T, legs []received) (names []string) {
 	t.Helper()
 	for _, l := range legs {
 		_, rest, ok := strings.Cut(l.body, `"user":"`)

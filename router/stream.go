@@ -128,9 +128,10 @@ func (s *stream) letGo() {
 	}
 	s.req.Forget()
 	s.h.freeBody(s.call)
-	s.h.answers.put(s.bodies[workers.Prefill])
-	s.attempt.answer, s.bodies[workers.Prefill] = nil, nil
-	s.attempt.held[workers.Prefill].release()
+	prefill := &s.legs[workers.Prefill]
+	s.h.answers.put(prefill.body)
+	s.attempt.answer, prefill.body = nil, nil
+	prefill.held.release()
 }
 
 // begin notes that an event commits, if it does and is the first.
@@ -175,7 +176,7 @@ func (s *stream) judge(event []byte) (commits bool, err error) {
 	what := transfer.Classify(s.req.Endpoint(), event)
 	switch what.Kind {
 	case transfer.Failure:
-		return false, s.engineError(workers.Decode, what.Err, "")
+		return false, s.h.engineError(workers.Decode, what.Err, "")
 	case transfer.Comment, transfer.Quiet:
 		return false, nil
 	case transfer.Done:
@@ -241,7 +242,7 @@ func isEnd(event []byte) bool {
 // all; what is left is to see the engine's answer to its end, so that the
 // connection can be used again.
 func (s *stream) finish(err error) error {
-	s.ended[workers.Decode] = true
+	s.legs[workers.Decode].ended = true
 	s.lookBack()
 	if err == nil {
 		s.answer.SetIdle(afterDone)
@@ -266,8 +267,9 @@ func (s *stream) lookBack() {
 		what := transfer.Classify(s.req.Endpoint(), event)
 		s.aborted = s.aborted || what.Aborted
 		if what.Kind == transfer.Failure {
-			s.said = s.engineError(workers.Decode, what.Err, "")
+			s.said = s.h.engineError(workers.Decode, what.Err, "")
 			s.said.told = true
+			s.said.Fault = &workers.Fault{Kind: workers.Failed, Err: what.Err} // the KV had come
 		}
 		if what.Usage.Completion >= 0 {
 			s.usage = what.Usage
@@ -278,10 +280,10 @@ func (s *stream) lookBack() {
 // broken returns the error for a stream that ended without its last event.
 func (s *stream) broken(err error) error {
 	if errors.Is(err, io.EOF) {
-		s.ended[workers.Decode] = true
+		s.legs[workers.Decode].ended = true
 		err = errors.New("stream ended without its last event")
 	}
-	failed := s.legFailed(workers.Decode, err)
+	failed := s.legFailed(&s.legs[workers.Decode], err)
 	s.call.torn = s.torn
 	if e, ok := errors.AsType[*Error](failed); ok && s.gate.shut() {
 		e.Code = "upstream_disconnected" // the answer had begun

@@ -29,6 +29,26 @@ func (e *EngineError) Error() string {
 	return fmt.Sprintf("engine says %d: %s", e.Status, e.Message)
 }
 
+// Unexplained tells whether the engine did not say what went wrong: vLLM's word
+// for a hand-off that failed is "Internal server error", and so it is for
+// anything else that nobody expected.
+func (e *EngineError) Unexplained() bool {
+	said := strings.ToLower(strings.TrimRight(e.Message, ". \n"))
+	return e.Status == 500 && (said == "" || said == "internal server error" || said == "internal error")
+}
+
+// OfHandOff tells whether the engine says that it failed to hand KV over, or to
+// get it. SGLang names its exception, and the phase before it: "Prefill
+// bootstrap failed", "Decode handshake failed", "Decode transfer failed".
+func (e *EngineError) OfHandOff() bool {
+	for _, words := range [...]string{"KVTransferError", "bootstrap failed", "handshake failed", "transfer failed"} {
+		if strings.Contains(e.Message, words) {
+			return true
+		}
+	}
+	return false
+}
+
 // ParseError reads an answer of status 400 or above, in any of the envelopes
 // that engines and their web servers use. It keeps body.
 func ParseError(status int, body []byte) *EngineError {

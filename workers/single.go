@@ -15,6 +15,9 @@ type Single struct {
 	// First asks for the first one in the order of the configuration, so that
 	// asking twice asks the same one. Else it is the one that has least to do.
 	First bool
+
+	// Avoid is left out as long as there is another one.
+	Avoid *Worker
 }
 
 // LeaseOne leases one worker, for a request that is not handed off, or says why
@@ -52,12 +55,15 @@ func (s Single) fitsLocked(w *Worker) bool {
 
 // prefersLocked reports whether l is a better choice than one before it.
 func (s Single) prefersLocked(l, other *Load, now time.Time) bool {
-	barred, otherBarred := l.Worker.barred.After(now), other.Worker.barred.After(now)
-	if barred != otherBarred {
-		return otherBarred
+	out, otherOut := s.outLocked(l.Worker, now), s.outLocked(other.Worker, now)
+	if out != otherOut {
+		return otherOut
 	}
 	return !s.First && l.before(other)
 }
+
+// outLocked reports whether w is taken only if there is no other.
+func (s Single) outLocked(w *Worker, now time.Time) bool { return w == s.Avoid || w.barred.After(now) }
 
 // before reports whether l has less to do than other, or as much and was leased
 // longer ago.

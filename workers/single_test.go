@@ -9,6 +9,7 @@ import (
 func TestLeaseOne(t *testing.T) {
 	m := Facts{Dialect: "sglang", Models: []string{"m"}}
 	n := Facts{Dialect: "vllm-nixl", Models: []string{"n", "m"}}
+	theFirst := &Worker{} // stands for prefill-0
 	tests := []struct {
 		name  string
 		busy  []int // workers that have a lease already
@@ -21,6 +22,8 @@ func TestLeaseOne(t *testing.T) {
 		{"the one that has least to do", []int{0}, Single{Role: Prefill}, "prefill-1", nil, []Facts{m, m, m, m}},
 		{"the one that was asked longer ago, of two", []int{2, 0}, Single{Role: Prefill}, "prefill-1", nil, []Facts{m, m, m, m}},
 		{"the first, busy or not", []int{0}, Single{Role: Prefill, First: true}, "prefill-0", nil, []Facts{m, m, m, m}},
+		{"another than the one to avoid", []int{2}, Single{Role: Prefill, Avoid: theFirst}, "prefill-1", nil, []Facts{m, m, m, m}},
+		{"the one to avoid, if there is no other", nil, Single{Role: Prefill, Avoid: theFirst}, "prefill-0", nil, []Facts{m, m, {}, m}},
 		{"the first that is ready", nil, Single{Role: Prefill, First: true}, "prefill-1", nil, []Facts{{}, m, m, m}},
 		{"the other role", nil, Single{Role: Decode}, "decode-0", nil, []Facts{m, m, m, m}},
 		{"one that serves the model", nil, Single{Role: Prefill, Model: "n"}, "prefill-1", nil, []Facts{m, m, n, n}},
@@ -44,6 +47,10 @@ func TestLeaseOne(t *testing.T) {
 			}
 			for _, i := range tt.busy {
 				r.grantLocked(&Lease{}, &r.all[i].load, nil)
+			}
+
+			if tt.want.Avoid == theFirst {
+				tt.want.Avoid = r.all[0]
 			}
 
 			lease, err := r.LeaseOne(t.Context(), tt.want)

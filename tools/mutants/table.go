@@ -11,12 +11,12 @@ func table() []mutant {
 		},
 		{
 			"the first error frame is taken for success", "router/stream.go",
-			"	case transfer.Failure:\n		return false, s.engineError", "	case transfer.Failure:\n		return true, nil\n		return false, s.engineError",
+			"	case transfer.Failure:\n		return false, s.h.engineError", "	case transfer.Failure:\n		return true, nil\n		return false, s.h.engineError",
 			"TestStreamEnds",
 		},
 		{
 			"a stream that ends without its last event is whole", "router/stream.go",
-			"	if errors.Is(err, io.EOF) {\n		s.ended", "	if errors.Is(err, io.EOF) {\n		return nil\n		s.ended",
+			"	if errors.Is(err, io.EOF) {\n		s.legs", "	if errors.Is(err, io.EOF) {\n		return nil\n		s.legs",
 			"TestStreamEnds",
 		},
 		{
@@ -35,8 +35,8 @@ func table() []mutant {
 			"TestOneFate|TestClientLeaves",
 		},
 		{
-			"a client's 400 counts against the worker", "router/blame.go",
-			"e.Blameless || e.Status < 500 ||", "e.Blameless || e.Status < 400 ||",
+			"a client's 400 counts against the worker", "router/leg.go",
+			"	case e.Status < 500, e.Status == http.StatusNotImplemented:", "	case e.Status < 400, e.Status == http.StatusNotImplemented:",
 			"TestOneFate",
 		},
 		{
@@ -51,7 +51,7 @@ func table() []mutant {
 		},
 		{
 			"engines are not told that the client left", "router/settle.go",
-			"	a.tellEngines()\n	refused", "	refused",
+			"	a.tellEngines()\n	decode", "	decode",
 			"TestClientLeaves",
 		},
 		{
@@ -61,7 +61,7 @@ func table() []mutant {
 		},
 		{
 			"a half JSON answer is passed on", "router/decode.go",
-			"	if err != nil {\n		return a.nonsense", "	if err != nil && false {\n		return a.nonsense",
+			"	if err != nil {\n		return nonsense", "	if err != nil && false {\n		return nonsense",
 			"TestOneFate",
 		},
 		{
@@ -70,8 +70,23 @@ func table() []mutant {
 			"TestOneFate",
 		},
 		{
+			"a request is tried again though its answer has begun", "router/retry.go",
+			"!e.Again || t.call.w.begun() ||", "!e.Again ||",
+			"TestNoRetryAfterCommit",
+		},
+		{
+			"the worker at fault is asked again", "router/retry.go",
+			"	t.avoid(e)\n", "",
+			"TestRetry",
+		},
+		{
+			"backpressure counts as a failure", "router/leg.go",
+			"Kind: workers.Busy, Wait:", "Kind: workers.Failed, Wait:",
+			"TestRetry",
+		},
+		{
 			"a missing hand-off is not counted", "router/decode.go",
-			"		a.h.met.HandOffMissing()\n", "",
+			"			a.h.met.HandOffMissing()\n", "",
 			"TestPrefillFirst",
 		},
 		{

@@ -1,0 +1,186 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"pdrouter/exchange"
+	"pdrouter/transfer"
+	"pdrouter/workers"
+)
+
+// maxStale is how many attempts may be lost because a pooled connection was
+// closed under them. Nothing was wrong with anybody, and each one empties the
+// pool of a connection that was no good, so it is not one of the retries that
+// an operator counts.
+const maxStale = 4
+
+// Retries holds what an operator may set about trying a request again, on other
+// workers. It is done only before anything of the answer has been sent (I4).
+type Retries struct {
+	// Attempts is how many attempts there are in all. Default 5
+	// (--retry-max-retries).
+	Attempts int
+
+	// The wait before the second attempt, which grows by Multiplier for each
+	// further one up to MaxBackoff, and of which Jitter, in both directions,
+	// is left to chance. Defaults 50 ms, 1.5, 30 s and 0.2
+	// (--retry-initial-backoff-ms, --retry-backoff-multiplier,
+	// --retry-max-backoff-ms, --retry-jitter-factor).
+	Backoff    time.Duration
+	Multiplier float64
+	MaxBackoff time.Duration
+	Jitter     float64
+}
+
+// validate reports every fault of r.
+func (r Retries) validate() []error {
+	var faults []error
+	if r.Attempts < 1 {
+		faults = append(faults, fmt.Errorf("retry-max-retries: must be at least 1, is %d (it counts the first attempt)", r.Attempts))
+	}
+	if r.Backoff < 0 || r.MaxBackoff < r.Backoff {
+		faults = append(faults, fmt.Errorf("retry-max-backoff-ms: must not be below retry-initial-backoff-ms, is %v and %v", r.MaxBackoff, r.Backoff))
+	}
+	if !(r.Multiplier >= 1) {
+		faults = append(faults, fmt.Errorf("retry-backoff-multiplier: must be at least 1, is %v", r.Multiplier))
+	}
+	if !(r.Jitter >= 0 && r.Jitter <= 1) {
+		faults = append(faults, fmt.Errorf("retry-jitter-factor: must be between 0 and 1, is %v", r.Jitter))
+	}
+	return faults
+}
+
+// wait returns the wait before the next attempt, after so many.
+func (r Retries) wait(attempts int) time.Duration {
+	d := float64(r.Backoff)
+	for range attempts - 1 {
+		d = min(d*r.Multiplier, float64(r.MaxBackoff))
+	}
+	return time.Duration(d * (1 + r.Jitter*(2*rand.Float64()-1)))
+}
+
+// A trial is a request on its way from one pair to the next.
+type trial struct {
+	h     *Handler
+	call  *call
+	req   *transfer.Request
+	need  workers.Need
+	pair  workers.Pair
+	tries int // attempts, but for those that were lost to a stale connection
+	stale int // those
+}
+
+// runAttempts runs the request on one pair, and as long as it may help on
+// others.
+func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
+	t := trial{h: h, call: c, req: req, need: workers.Need{Model: req.Model(), Key: fingerprint(req).Key}}
+	h.budget.earn()
+	var last *Error
+	for {
+		err := h.registry.Lease(c.r.Context(), t.need, &t.pair)
+		switch {
+		case err == nil:
+		case drained(c.r.Context()):
+			return shuttingDown()
+		case last != nil && c.r.Context().Err() == nil:
+			return t.gaveUp(last) // it says more than that nobody is left
+		default:
+			return err
+		}
+		err = h.attempt(c, req, &t.pair)
+		if last = t.again(err); last == nil {
+			return err
+		}
+		if err := t.pause(last); err != nil {
+			return err
+		}
+	}
+}
+
+// again returns err if it may be another pair's turn, else nil.
+func (t *trial) again(err error) *Error {
+	e, failed := errors.AsType[*Error](err)
+	if !failed || !e.Again || t.call.w.begun() || t.call.r.Context().Err() != nil {
+		return nil
+	}
+	if isStale(e) && t.stale < maxStale-1 {
+		t.stale++
+		return e
+	}
+	t.tries++
+	return e
+}
+
+// pause leaves out who failed, and waits before the next attempt. It returns
+// the error to end with if there is to be none.
+func (t *trial) pause(e *Error) error {
+	if isStale(e) && t.tries == 0 {
+		return nil
+	}
+	if t.tries >= t.h.cfg.Retries.Attempts {
+		return t.gaveUp(e)
+	}
+	t.avoid(e)
+	wait := t.h.cfg.Retries.wait(t.tries)
+	ctx := t.call.r.Context()
+	if !t.h.budget.spend(ctx) {
+		t.h.met.RetryDenied()
+		return t.gaveUp(e)
+	}
+	t.h.met.Retried(endpointLabel(t.req.Endpoint()), t.tries, wait)
+	if !sleep(ctx, wait) {
+		return errClientGone
+	}
+	return nil
+}
+
+// avoid leaves the worker at fault out of the next attempt, or the pair, if that
+// is at fault.
+func (t *trial) avoid(e *Error) {
+	prefill, decode := t.pair.Prefill.Worker, t.pair.Decode.Worker
+	var out workers.Avoid
+	switch {
+	case e.Fault != nil && e.Fault.Kind == workers.HandOff:
+		out = workers.Avoid{Prefill: prefill, Decode: decode}
+	case e.Leg == workers.Prefill.String():
+		out.Prefill = prefill
+	default:
+		out.Decode = decode
+	}
+	t.need.Avoid = append(t.need.Avoid, out)
+}
+
+// gaveUp returns the error of the last attempt, which is the one that the client
+// is told, with how many there were.
+func (t *trial) gaveUp(e *Error) *Error {
+	if t.tries < 2 {
+		return e
+	}
+	t.h.met.RetriesExhausted(endpointLabel(t.req.Endpoint()))
+	told := *e
+	told.Message = fmt.Sprintf("%s It was tried %d times.", e.Message, t.tries)
+	return &told
+}
+
+// sleep waits, and reports false if ctx ends earlier.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// isStale reports whether err ended an attempt that says nothing about
+// anybody: a pooled connection was closed under it. Another attempt is due.
+func isStale(err error) bool {
+	x, ok := errors.AsType[*exchange.Error](err)
+	return ok && x.Stale
+}
