@@ -73,10 +73,16 @@ func (r *Registry) enterLocked(w *Worker) {
 	r.all = append(r.all, w)
 }
 
-// Close closes the connections that are not in use.
+// Close closes the connections that are not in use. Nothing is observed after
+// it but what comes of leases that are still out.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	all := slices.Clone(r.all)
+	for _, w := range all {
+		if w.settling != nil {
+			w.settling.Stop()
+		}
+	}
 	r.mu.Unlock()
 	for _, w := range all {
 		w.Peer.Close()
