@@ -213,9 +213,12 @@ func parseWorkers(path string, text []byte) ([]workers.Spec, error) {
 		{name: "decode", value: &workerList{&specs, workers.Decode}},
 	}}
 	in.noted = func(t *token.Token) {
-		sound := len(in.faults) == known
+		sound, line := len(in.faults) == known, 0
+		if t != nil && t.Position != nil {
+			line = t.Position.Line
+		}
 		for i := len(lines); i < len(specs); i++ {
-			lines = append(lines, t.Position.Line)
+			lines = append(lines, line)
 			if err := specs[i].Validate(); err != nil && sound {
 				in.faults = append(in.faults, placed(path, t, err.Error()))
 			}

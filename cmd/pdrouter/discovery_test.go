@@ -332,3 +332,31 @@ func TestDiscoveryServes(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParseWorkers: whatever is in the file, it is taken or refused, and what is
+// taken is sound.
+func FuzzParseWorkers(f *testing.F) {
+	for _, seed := range []string{
+		threeWorkers, "prefill: []\ndecode: []\n", "prefill: [http://a, {url: http://b, bootstrap-port: none}]\ndecode: http://c\n",
+		"prefill: [", "- a", "prefill: [[a]]\ndecode: {a: b}", "prefill: *a\ndecode: !!x y", "prefill: |\n  http://a\ndecode: ~\n", "? a\n: b", "---\n---\n",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		specs, err := parseWorkers("f", []byte(text))
+		if err != nil {
+			return
+		}
+		seen := map[workers.Spec]bool{}
+		for _, s := range specs {
+			if err := s.Validate(); err != nil {
+				t.Errorf("parseWorkers takes %+v: %v", s, err)
+			}
+			if place := (workers.Spec{Role: s.Role, URL: s.URL}); seen[place] {
+				t.Errorf("parseWorkers takes %s %s twice", s.Role, s.URL)
+			} else {
+				seen[place] = true
+			}
+		}
+	})
+}
