@@ -7,7 +7,8 @@
 //
 // # Units
 //
-// Load is counted in requests under way, as in workers.
+// Load is counted in requests under way, as in workers, and divided by the
+// weight of a worker, which is below 1 while it is being warmed.
 //
 // # Concurrency
 //

@@ -144,6 +144,11 @@ func TestPrefixHashWarms(t *testing.T) {
 			t.Errorf("%s: %d of 1300 prompts, want %d and at most a quarter more or less", tt.name, got, tt.want)
 		}
 	}
+	for key := range uint64(100) { // one prompt only, as in TestPrefixHashBoundsTheLoad
+		if got := count(0.25, func(uint64) uint64 { return key + 1 }); got > 126 {
+			t.Errorf("key %d: %d of 1300 requests, want at most a quarter more than 100", key+1, got)
+		}
+	}
 	warming, warm := loads(0, 0, 0, 0), loads(0, 0, 0, 0)
 	warming[3].Weight = 0.25
 	for i := range uint64(500) {

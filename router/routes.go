@@ -159,6 +159,9 @@ func ok(c *call) error {
 func (h *Handler) readiness(c *call) error {
 	ready, total := [2]int{}, 0
 	for _, s := range h.registry.Statuses() {
+		if s.Removed {
+			continue // it only finishes what it has
+		}
 		total++
 		if s.State == workers.Ready {
 			ready[s.Worker.Role]++

@@ -129,7 +129,7 @@ func (r *Registry) removeLocked(w *Worker) []Event {
 	if r.cfg.DrainSettle == 0 {
 		w.settled = true
 	} else {
-		time.AfterFunc(r.cfg.DrainSettle, func() { r.settle(w) })
+		w.settling = time.AfterFunc(r.cfg.DrainSettle, func() { r.settle(w) })
 	}
 	if r.forgetLocked(w) {
 		return []Event{event, {Worker: w, Kind: Gone, From: Draining, To: Draining}}

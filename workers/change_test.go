@@ -160,6 +160,26 @@ func TestRemoveWaits(t *testing.T) {
 	}
 }
 
+// TestRemoveLeavesNothing is about what is kept of a removed worker, and what a
+// look finds that was under way.
+func TestRemoveLeavesNothing(t *testing.T) {
+	var events diary
+	r := fleet(t, 2, first{})
+	w := worker(t, r, "decode-0")
+	r.BarPair(worker(t, r, "prefill-0"), w, Forever())
+	r.BarPair(worker(t, r, "prefill-0"), worker(t, r, "decode-1"), Forever())
+	r.Remove("decode-0")
+	r.BarPair(worker(t, r, "prefill-1"), w, Forever())
+	if len(r.pairBars) != 1 {
+		t.Errorf("%d barred pairs are kept, want the one of workers that are there", len(r.pairBars))
+	}
+	r.observe = events.note
+	r.learn(w.looks, w, nil, errors.New("connection refused"))
+	if got := events.take(); len(got) > 0 {
+		t.Errorf("events of a removed worker = %q, want none", got)
+	}
+}
+
 func TestDrainFinishesStreams(t *testing.T) {
 	var events diary
 	r := fleet(t, 1, first{})

@@ -2,18 +2,38 @@
 // may take a request now, and how many requests each has under way.
 //
 // A [Registry] holds the workers of one daemon. It finds out what each engine
-// is (its dialect, its models, where its bootstrap server listens) and leases
-// one prefill and one decode worker at a time. Which two is decided by a
-// [Chooser], that package policy implements. Nothing here reads a prompt, and
-// requests themselves are sent by package router.
+// is (its dialect, its models, where its bootstrap server listens), reads how it
+// is, and leases one prefill and one decode worker at a time. Which two is
+// decided by a [Chooser], that package policy implements; who may be leased at
+// all also by a [Judge], that package health implements. Nothing here reads a
+// prompt, and requests themselves are sent by package router.
 //
 // # Life of a worker
 //
 // It begins unready. [Registry.Run] looks at every unready worker once per
 // Config.ProbeInterval until the engine says what it is and that agrees with
-// the configuration; then the worker is ready. A worker that contradicts its
-// configuration stays unready and says why: in [Status.Reason] and in an
-// [Event] whenever the reason changes. Engines may come late.
+// the configuration; then the worker is ready, and its reports are read once
+// per Config.LoadInterval. A worker that contradicts its configuration stays
+// unready and says why: in [Status.Reason] and in an [Event] whenever the
+// reason changes. Engines may come late.
+//
+// A ready worker whose engine fails stays ready: that is for the Judge to see,
+// who puts a bar on it ([Registry.Bar]), or on a pair ([Registry.BarPair]), for
+// a time and a cause. One that has started anew is looked at again before it
+// gets requests ([Registry.Recheck]), and at first gets fewer than the others.
+//
+// A worker that drains gets no new requests. One that was removed gets none
+// either, and is forgotten when its last lease has ended. Its ID is never used
+// again; a worker of the same URL that is added later is another one.
+//
+// # Life of a lease
+//
+// [Registry.Lease] takes the pools of the model, leaves out who is barred and,
+// as long as there is something else, who is to be avoided, and lets the Chooser
+// pick. Both leases are counted before the lock is left. Then the Judge is asked
+// for its permit: what it refuses is given back, and another pair is picked.
+// When no pair is left, Lease waits if one would be free but for backpressure;
+// else it returns at once and says when to come again.
 //
 // # What engines tell
 //
@@ -32,14 +52,25 @@
 //     spreads as if it had come one by one.
 //   - The two workers of a pair speak the same dialect, serve the model that
 //     was asked for, and agree in page size and KV dtype where they tell.
+//   - No lease is granted on a worker that is unready, draining, removed or
+//     barred, nor on a barred pair.
+//   - A change of the fleet that would leave a set with a fault changes nothing.
+//
+// # Units
+//
+// Load is counted in requests. A weight is a share of the load, 1 being that of
+// a worker which is not being warmed.
 //
 // # Errors
 //
-// [Registry.Lease] returns [ErrUnknownModel] or a [*NoneError]. Everything else
-// about a worker is told by its Status, not by an error.
+// [Registry.Lease] returns [ErrUnknownModel], a [*NoneError] or its context's
+// error. Changes of the fleet return [ErrExists], [ErrUnknownWorker], or what
+// Config.Validate has to say. Everything else about a worker is told by its
+// Status, not by an error.
 //
 // # Concurrency
 //
-// A Registry is safe for concurrent use. Leasing takes one short lock and does
-// no I/O.
+// A Registry is safe for concurrent use. Leasing takes one short lock, does no
+// I/O and, unless it waits, allocates nothing. The Judge and the observer of
+// events are called outside the lock. Run has one goroutine per worker.
 package workers

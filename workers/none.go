@@ -39,7 +39,7 @@ func (e *NoneError) Error() string {
 // whyNoneLocked returns the error for a model that has no pool.
 func (r *Registry) whyNoneLocked(model string) error {
 	ready := [2]int{}
-	known := model == "" || len(r.pools[""]) == 0
+	known := model == "" || len(r.pools) == 0
 	for _, w := range r.all {
 		if w.facts != nil && w.facts.serves(model) {
 			known = true

@@ -12,6 +12,32 @@ type Pool struct {
 	width int      // decode places
 }
 
+// A poolSet is pools in the making, one for each class of workers.
+type poolSet struct {
+	classes []string
+	pools   []Pool
+}
+
+// add adds w to the pool of its class.
+func (s *poolSet) add(class string, w *Worker) {
+	i := slices.Index(s.classes, class)
+	if i < 0 {
+		i = len(s.classes)
+		s.classes = append(s.classes, class)
+		s.pools = append(s.pools, Pool{Dialect: w.facts.Dialect})
+	}
+	if p := &s.pools[i]; w.Role == Prefill {
+		p.Prefill = append(p.Prefill, &w.load)
+	} else {
+		p.Decode = append(p.Decode, &w.load)
+	}
+}
+
+// whole returns the pools that have workers of both roles.
+func (s *poolSet) whole() []Pool {
+	return slices.DeleteFunc(s.pools, func(p Pool) bool { return len(p.Prefill) == 0 || len(p.Decode) == 0 })
+}
+
 // Fits reports whether prefill worker i and decode worker j may be paired.
 func (p *Pool) Fits(i, j int) bool {
 	if p.apart == nil {

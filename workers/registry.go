@@ -25,7 +25,8 @@ type Registry struct {
 	mu       sync.Mutex        // guards the following, and what every worker says of it
 	all      []*Worker         // in the order in which they were added
 	next     [2]int            // number of the next worker, by role
-	pools    map[string][]Pool // of the workers that are ready, by model; "" holds all
+	pools    map[string][]Pool // of the workers that are ready, by model; "" is any
+	dialects []string          // of all pools, sorted
 	pairBars []pairBar         // those that have not ended, and some that have
 	clock    uint64            // counts leases
 	scratch  scratch
@@ -74,10 +75,16 @@ func (r *Registry) enterLocked(w *Worker) {
 	r.all = append(r.all, w)
 }
 
-// Close closes the connections that are not in use.
+// Close closes the connections that are not in use. Nothing is observed after
+// it but what comes of leases that are still out.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	all := slices.Clone(r.all)
+	for _, w := range all {
+		if w.settling != nil {
+			w.settling.Stop()
+		}
+	}
 	r.mu.Unlock()
 	for _, w := range all {
 		w.Peer.Close()
@@ -89,8 +96,15 @@ func (r *Registry) Close() {
 func (r *Registry) Dialects(model string) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var names []string
-	for _, pool := range r.pools[model] {
+	if model == "" {
+		return r.dialects
+	}
+	return dialectsOf(nil, r.pools[model])
+}
+
+// dialectsOf adds the dialects of pools to names.
+func dialectsOf(names []string, pools []Pool) []string {
+	for _, pool := range pools {
 		if !slices.Contains(names, pool.Dialect) {
 			names = append(names, pool.Dialect)
 		}
@@ -147,51 +161,35 @@ func (r *Registry) statusLocked(w *Worker, now time.Time) Status {
 }
 
 // rebuildLocked makes the pools anew from the workers that are ready, and lets
-// those look who wait for one. A pool is made for every model, so that leasing
+// those look who wait for one. They are made for every model, so that leasing
 // is one look-up.
 func (r *Registry) rebuildLocked() {
-	r.pools = map[string][]Pool{}
-	models := map[string]bool{"": true}
-	for _, w := range r.all {
-		if w.state() == Ready {
-			for _, m := range w.facts.Models {
-				models[m] = true
-			}
+	sets := map[string]*poolSet{}
+	enter := func(model, class string, w *Worker) {
+		if sets[model] == nil {
+			sets[model] = &poolSet{}
 		}
+		sets[model].add(class, w)
 	}
-	for m := range models {
-		if pools := r.poolsOfLocked(m); len(pools) > 0 {
-			r.pools[m] = pools
-		}
-	}
-	r.wakeLocked()
-}
-
-func (r *Registry) poolsOfLocked(model string) []Pool {
-	var classes []string
-	byClass := map[string]*Pool{}
 	for _, w := range r.all {
-		if w.state() != Ready || !w.facts.serves(model) {
+		if w.state() != Ready {
 			continue
 		}
 		class := w.facts.class()
-		pool := byClass[class]
-		if pool == nil {
-			pool = &Pool{Dialect: w.facts.Dialect}
-			byClass[class] = pool
-			classes = append(classes, class)
+		for _, m := range w.facts.Models {
+			enter(m, class, w)
 		}
-		if w.Role == Prefill {
-			pool.Prefill = append(pool.Prefill, &w.load)
-		} else {
-			pool.Decode = append(pool.Decode, &w.load)
+		// A request that names no model may go to any, but to the same on both
+		// sides. The first name is that of the engine's own model.
+		enter("", class+"/"+w.facts.Models[0], w)
+	}
+	r.pools, r.dialects = map[string][]Pool{}, nil
+	for m, set := range sets {
+		if whole := set.whole(); len(whole) > 0 {
+			r.pools[m] = whole
+			r.dialects = dialectsOf(r.dialects, whole)
 		}
 	}
-	var pools []Pool
-	for _, class := range classes {
-		if p := byClass[class]; len(p.Prefill) > 0 && len(p.Decode) > 0 {
-			pools = append(pools, *p)
-		}
-	}
-	return pools
+	slices.Sort(r.dialects)
+	r.wakeLocked()
 }

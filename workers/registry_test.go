@@ -59,6 +59,8 @@ func TestLeasePairsOnlyWhatFits(t *testing.T) {
 		{"no model asked for", a, a, "", nil},
 		{"a model that nobody serves", a, a, "b", ErrUnknownModel},
 		{"another model on the other side", a, Facts{Dialect: "sglang", Models: []string{"b"}, PageSize: 1}, "a", &NoneError{Role: Decode}},
+		{"no model asked for, and none that both serve", a, Facts{Dialect: "sglang", Models: []string{"b"}, PageSize: 1}, "", &NoneError{Mismatch: true}},
+		{"no model asked for, and an adapter on one side", a, Facts{Dialect: "sglang", Models: []string{"a", "adapter"}, PageSize: 1}, "", nil},
 		{"another dialect", a, Facts{Dialect: "vllm-nixl", Models: []string{"a"}, PageSize: 1}, "a", &NoneError{Mismatch: true}},
 		{"another page size", a, Facts{Dialect: "sglang", Models: []string{"a"}, PageSize: 64}, "a", &NoneError{Mismatch: true}},
 		{"another KV dtype", a, Facts{Dialect: "sglang", Models: []string{"a"}, PageSize: 1, KVDtype: "fp8_e5m2"}, "a", &NoneError{Mismatch: true}},
@@ -89,6 +91,23 @@ func TestLeasePairsOnlyWhatFits(t *testing.T) {
 				t.Errorf("Lease = %v, want %v", err, tt.want)
 			}
 		})
+	}
+}
+
+// TestDialectsOfAnyModel: a pair that serves a named model makes the fleet
+// ready, also if no pair could serve a request that names none.
+func TestDialectsOfAnyModel(t *testing.T) {
+	r := newRegistry(t, "auto", Spec{Role: Prefill, URL: "http://10.0.0.1:1"}, Spec{Role: Decode, URL: "http://10.0.0.2:1"})
+	if got := r.Dialects(""); len(got) != 0 {
+		t.Errorf("Dialects before anything is known = %v, want none", got)
+	}
+	r.learn(0, r.all[0], &Facts{Dialect: "sglang", Models: []string{"a", "b"}}, nil)
+	r.learn(0, r.all[1], &Facts{Dialect: "sglang", Models: []string{"b", "a"}}, nil)
+	if got := r.Dialects(""); len(got) != 1 || got[0] != "sglang" {
+		t.Errorf("Dialects = %v, want sglang", got)
+	}
+	if got := r.Models(); len(got) != 2 {
+		t.Errorf("Models = %v, want a and b", got)
 	}
 }
 

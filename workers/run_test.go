@@ -216,6 +216,27 @@ func TestReports(t *testing.T) {
 	}
 }
 
+// TestRemoveEndsReports: nobody asks an engine that is none of ours any more.
+func TestRemoveEndsReports(t *testing.T) {
+	var (
+		events diary
+		polls  atomic.Int64
+	)
+	r := run(t, &events, func(r *Registry) {
+		r.read = func(context.Context, *Worker) (Report, error) { polls.Add(1); return Report{}, nil }
+	}, Spec{Role: Decode, URL: serve(t, decodePages)})
+	eventually(t, "reports", func() bool { return polls.Load() > 2 })
+
+	r.Remove("decode-0")
+
+	pause(10 * time.Millisecond) // for a report that is under way
+	before := polls.Load()
+	pause(30 * time.Millisecond)
+	if n := polls.Load() - before; n != 0 {
+		t.Errorf("%d reports were read after the removal", n)
+	}
+}
+
 func TestNoReports(t *testing.T) {
 	var (
 		events diary

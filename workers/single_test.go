@@ -38,12 +38,11 @@ func TestLeaseOne(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := readied(t, nil, m, m)
 			for i, w := range r.all {
-				w.facts = nil
-				r.learn(w.looks, w, &tt.facts[i], nil)
-				if tt.facts[i].Dialect == "" {
-					w.facts = nil
+				if w.facts = nil; tt.facts[i].Dialect == "" {
 					r.learn(w.looks, w, nil, errors.New("not there"))
+					continue
 				}
+				r.learn(w.looks, w, &tt.facts[i], nil)
 			}
 			for _, i := range tt.busy {
 				r.grantLocked(&Lease{}, &r.all[i].load, nil)

@@ -34,6 +34,10 @@ func TestLeaseWaitsForBackpressure(t *testing.T) {
 			r.Bar(worker(t, r, "decode-0"), Backpressure, time.Now().Add(time.Minute), "")
 		}, 2 * time.Second, ""},
 		{"a worker that is drained meanwhile", func(*Registry) {}, func(r *Registry) { r.Drain("decode-0") }, 2 * time.Second, ""},
+		{"a worker that comes back meanwhile", func(r *Registry) {
+			r.Drain("decode-1")
+			r.Bar(worker(t, r, "decode-1"), Backpressure, time.Time{}, "")
+		}, func(r *Registry) { r.Undrain("decode-1") }, 100 * time.Millisecond, ""},
 		{"workers that break meanwhile", func(*Registry) {}, func(r *Registry) {
 			r.Bar(worker(t, r, "prefill-0"), Breaking, Forever(), "")
 			r.Bar(worker(t, r, "prefill-1"), Breaking, Forever(), "")

@@ -42,8 +42,9 @@ type Worker struct {
 	barred  time.Time // when the last of them ends
 	refused time.Time // likewise, but for backpressure
 
-	told chan struct{} // there is something to look at now
-	stop func()        // ends the goroutine that watches it
+	told     chan struct{} // there is something to look at now
+	stop     func()        // ends the goroutine that watches it
+	settling *time.Timer   // until settled
 }
 
 // A State says whether a worker may be leased.

@@ -228,6 +228,9 @@ func (d *daemon) logWorker(e workers.Event) {
 
 // logState logs a worker's change of state, or of the reason for it.
 func logState(log *zap.Logger, e workers.Event, change []zap.Field) {
+	if e.To == workers.Draining && e.From == workers.Draining {
+		return // what it would be if it did not drain
+	}
 	switch e.To {
 	case workers.Ready:
 		log.Info("worker ready", change...)

@@ -206,22 +206,27 @@ func parseWorkers(path string, text []byte) ([]workers.Spec, error) {
 	var (
 		specs []workers.Spec
 		lines []int // where they stand
+		known int   // faults before the present worker
 	)
 	in := &intake{given: map[string]bool{}, settings: []setting{
 		{name: "prefill", value: &workerList{&specs, workers.Prefill}},
 		{name: "decode", value: &workerList{&specs, workers.Decode}},
 	}}
 	in.noted = func(t *token.Token) {
-		faults := len(in.faults)
+		sound, line := len(in.faults) == known, 0
+		if t != nil && t.Position != nil {
+			line = t.Position.Line
+		}
 		for i := len(lines); i < len(specs); i++ {
-			lines = append(lines, t.Position.Line)
-			if err := specs[i].Validate(); err != nil && faults == 0 {
+			lines = append(lines, line)
+			if err := specs[i].Validate(); err != nil && sound {
 				in.faults = append(in.faults, placed(path, t, err.Error()))
 			}
 			if first := slices.IndexFunc(specs[:i], func(s workers.Spec) bool { return s.Role == specs[i].Role && s.URL == specs[i].URL }); first >= 0 {
 				in.faults = append(in.faults, placed(path, t, fmt.Sprintf("%s %q: said already in line %d", specs[i].Role, specs[i].URL, lines[first])))
 			}
 		}
+		known = len(in.faults)
 	}
 	if err := in.readYAML(path, text); err != nil {
 		return nil, err

@@ -202,6 +202,29 @@ func TestDiscoveryFollowsAConfigMap(t *testing.T) {
 	w.want(twoIDs)
 }
 
+// TestDiscoveryFollowsALink swaps a link to a file in another directory, and
+// then replaces the file there.
+func TestDiscoveryFollowsALink(t *testing.T) {
+	a, b, path := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "workers.yaml")
+	put(t, a, twoWorkers)
+	put(t, b, twoWorkers)
+	for _, link := range []string{path, path + ".new"} {
+		target := map[bool]string{true: a, false: b}[link == path]
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := watchFile(t, path, time.Hour)
+	replace(t, a, threeWorkers)
+	w.want(threeIDs)
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+	w.want(twoIDs)
+	replace(t, b, threeWorkers)
+	w.want(strings.Replace(threeIDs, "decode-2", "decode-3", 1))
+}
+
 // TestDiscoveryReadsWithoutBeingTold is about changes that no event tells of: a
 // link to a link whose last directory nobody watches.
 func TestDiscoveryReadsWithoutBeingTold(t *testing.T) {
@@ -237,6 +260,7 @@ func TestDiscoveryRefusesAWholeVersion(t *testing.T) {
 		{"a setting that is not of workers", threeWorkers + "port: 1\n", `workers.yaml:7:1: unknown key "port"`},
 		{"a worker with a fault", threeWorkers + "  - ftp://10.0.2.3:1\n", `workers.yaml:7:5: decode "ftp://10.0.2.3:1": the scheme must be http, https or unix`},
 		{"a worker with a fault in a map", threeWorkers + "  - url: http://10.0.2.3:1/v1\n", `workers.yaml:7:`},
+		{"two workers with faults", "prefill:\n  - http://a 0\n  - ftp://b\ndecode: []\n", `workers.yaml:3:5: prefill "ftp://b": the scheme must be`},
 		{"a worker twice", threeWorkers + "  - http://10.0.2.2:1\n", `workers.yaml:7:5: decode "http://10.0.2.2:1": said already in line 6`},
 		{"a worker that the flags have", threeWorkers + "  - http://10.0.2.9:1\n", `workers.yaml: decode "http://10.0.2.9:1": the worker is there already`},
 		{"a prefill worker that no decode worker reaches", "prefill: [http://127.0.0.1:1]\ndecode: []\n", "cannot reach its bootstrap host"},
@@ -307,4 +331,32 @@ func TestDiscoveryServes(t *testing.T) {
 			t.Fatalf("no worker is ready: %+v", f.logs.All())
 		}
 	}
+}
+
+// FuzzParseWorkers: whatever is in the file, it is taken or refused, and what is
+// taken is sound.
+func FuzzParseWorkers(f *testing.F) {
+	for _, seed := range []string{
+		threeWorkers, "prefill: []\ndecode: []\n", "prefill: [http://a, {url: http://b, bootstrap-port: none}]\ndecode: http://c\n",
+		"prefill: [", "- a", "prefill: [[a]]\ndecode: {a: b}", "prefill: *a\ndecode: !!x y", "prefill: |\n  http://a\ndecode: ~\n", "? a\n: b", "---\n---\n",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		specs, err := parseWorkers("f", []byte(text))
+		if err != nil {
+			return
+		}
+		seen := map[workers.Spec]bool{}
+		for _, s := range specs {
+			if err := s.Validate(); err != nil {
+				t.Errorf("parseWorkers takes %+v: %v", s, err)
+			}
+			if place := (workers.Spec{Role: s.Role, URL: s.URL}); seen[place] {
+				t.Errorf("parseWorkers takes %s %s twice", s.Role, s.URL)
+			} else {
+				seen[place] = true
+			}
+		}
+	})
 }
