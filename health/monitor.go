@@ -37,6 +37,7 @@ type Monitor struct {
 // A patient is a worker as its probes show it. Monitor.mu guards it.
 type patient struct {
 	ward      *ward
+	asked     time.Time // when it was probed last
 	next      time.Time // of the next probe
 	busy      bool      // a probe is under way
 	failures  int       // in a row
@@ -87,7 +88,7 @@ func (m *Monitor) round(ctx context.Context, g *errgroup.Group) time.Duration {
 		if p.busy {
 			continue
 		}
-		if due := p.next.Sub(now); due > 0 {
+		if due := p.due().Sub(now); due > 0 {
 			wait = min(wait, due)
 			continue
 		}
@@ -160,9 +161,18 @@ func (m *Monitor) examine(ctx context.Context, w *workers.Worker, p *patient) {
 	p.ward.probes.flush()
 }
 
+// due returns when the worker is to be probed. One that is barred for its silence
+// is asked soon whether it is back.
+func (p *patient) due() time.Time {
+	if soon := p.asked.Add(beat); p.ward.progress.silent.Load() && soon.Before(p.next) {
+		return soon
+	}
+	return p.next
+}
+
 // pace returns the time between two probes: short while there is doubt.
 func (m *Monitor) pace(p *patient) time.Duration {
-	if p.failures > 0 || p.barred {
+	if p.failures > 0 || p.barred || p.ward.progress.silent.Load() {
 		return min(beat, m.cfg.ProbeInterval)
 	}
 	return m.cfg.ProbeInterval
@@ -179,6 +189,7 @@ func (m *Monitor) learn(p *patient, a answer, last bool, now time.Time) {
 		m.unwell(p, a, last, now)
 	}
 	p.busy = false
+	p.asked = now
 	p.next = now.Add(m.pace(p))
 	if first && a.kind == answering {
 		// From here on, each at a moment of its own.

@@ -216,6 +216,21 @@ func TestMonitor(t *testing.T) {
 				t.Error("it is not barred")
 			}
 		},
+		"a worker that fell silent is asked within a second, and let in when it answers": func(t *testing.T, c *clinic) {
+			w := c.decode[0]
+			time.Sleep(3 * time.Minute)
+			c.set(w, dead)
+			c.run(t, 0, 0, nil, gone())
+			time.Sleep(4 * time.Second)
+			if n := c.probes(w); c.barOf(w, workers.Stalled) == 0 || c.barOf(w, workers.Probing) == 0 {
+				t.Fatalf("it is not barred after %d probes", n)
+			}
+			c.set(w, answer{})
+			time.Sleep(beat)
+			if c.barOf(w, workers.Stalled) > 0 {
+				t.Error("it is barred for silence, though it answers")
+			}
+		},
 		"a worker that is no longer ready is left alone, its bar lifted": func(t *testing.T, c *clinic) {
 			w := c.decode[0]
 			c.set(w, unwell)

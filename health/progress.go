@@ -64,9 +64,8 @@ func (p *progress) liftLocked(why string) {
 	p.out.tell(Event{Topic: Progress, From: "stalled", To: "moving", Reason: why})
 }
 
-// barLocked bars the worker, and says so if it was not barred before.
-func (p *progress) barLocked(until time.Time, why string, now time.Time) {
-	known := now.Before(p.until)
+// barLocked bars the worker, and says so unless that is known.
+func (p *progress) barLocked(until time.Time, why string, known bool) {
 	p.until = until
 	p.out.put(until, why)
 	if !known {
@@ -78,8 +77,8 @@ func (p *progress) barLocked(until time.Time, why string, now time.Time) {
 // worker one after the other.
 func (j *Judge) Reported(w *workers.Worker, before, now workers.Report) {
 	d := j.ward(w)
-	if restarted(before.Started, now.Started) {
-		j.restarted(d, before.Started, now.Started)
+	if how := restarted(before, now); how != "" {
+		j.restarted(d, how)
 	}
 	d.lives(now.At)
 	if j.cfg.WedgeTime <= 0 {
@@ -114,10 +113,11 @@ func (p *progress) see(before, now workers.Report, moved bool, limit time.Durati
 		p.endWedgeLocked("no other worker of its role is left")
 		return
 	}
+	known := p.wedged || p.silent.Load()
 	p.wedged = true
 	gap := now.At.Sub(before.At)
 	why := fmt.Sprintf("no progress since %s with %.0f requests running", p.since.UTC().Format(time.TimeOnly+" MST"), now.Running)
-	p.barLocked(now.At.Add(max(3*gap, limit)), why, now.At)
+	p.barLocked(now.At.Add(max(3*gap, limit)), why, known)
 }
 
 func (p *progress) endWedgeLocked(why string) {
@@ -169,22 +169,37 @@ func (j *Judge) lostTouch(d *ward, o outcome, now time.Time) {
 	if !j.isLast(d.worker) {
 		p := &d.progress
 		p.mu.Lock()
-		p.silent.Store(true)
-		p.barLocked(now.Add(silentBar), "not a word from it, and no connection: "+brief(o.err), now)
+		known := p.silent.Swap(true) || p.wedged
+		p.barLocked(now.Add(silentBar), "not a word from it, and no connection: "+brief(o.err), known)
 		p.mu.Unlock()
 	}
 	j.failing.Unlock()
 	d.progress.out.flush()
 }
 
-// restarted reports whether a process is another one than before.
-func restarted(before, now time.Time) bool {
-	return !before.IsZero() && !now.IsZero() && now.Sub(before).Abs() > newProcess
+// restarted says how two reports show that the process is another one than
+// before, if they do. Where an engine does not tell when it was started, its
+// totals do: they never go down.
+func restarted(before, now workers.Report) string {
+	a, b := before.Started, now.Started
+	switch {
+	case !a.IsZero() && !b.IsZero():
+		if b.Sub(a).Abs() <= newProcess {
+			return ""
+		}
+		return fmt.Sprintf("it runs since %s, and not since %s any more", b.UTC().Format(time.RFC3339), a.UTC().Format(time.RFC3339))
+	case before.At.IsZero():
+		return "" // there was none before
+	case now.PromptTokens < before.PromptTokens || now.GeneratedTokens < before.GeneratedTokens:
+		return "its totals began anew"
+	default:
+		return ""
+	}
 }
 
 // restarted forgets what was held against the process that is no more.
-func (j *Judge) restarted(d *ward, before, now time.Time) {
-	j.observe(Event{Topic: Restart, Worker: d.worker, Reason: fmt.Sprintf("the engine that ran since %s is gone, this one runs since %s", before.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))})
+func (j *Judge) restarted(d *ward, how string) {
+	j.observe(Event{Topic: Restart, Worker: d.worker, Reason: "the engine has been restarted: " + how})
 	const why = "the engine has been restarted"
 	d.pressure.forget()
 	if d.breaker.reset(why) {

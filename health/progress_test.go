@@ -166,6 +166,19 @@ func TestSilence(t *testing.T) {
 				t.Error("it is barred")
 			}
 		},
+		"one that stays silent is barred again, and said once": func(t *testing.T, f *fleet) {
+			time.Sleep(time.Minute)
+			times(3, func() {
+				f.run(t, 0, 0, nil, gone())
+				if f.barOf(f.decode[0], workers.Stalled) == 0 {
+					t.Error("it is not barred")
+				}
+				time.Sleep(silentBar)
+			})
+			if want := []string{"decode-0 moving>stalled"}; !slices.Equal(f.history(Progress), want) {
+				t.Errorf("events are %q, want %q", f.history(Progress), want)
+			}
+		},
 		"a report ends the bar": func(t *testing.T, f *fleet) {
 			time.Sleep(time.Minute)
 			f.run(t, 0, 0, nil, gone())
@@ -201,6 +214,35 @@ func TestSilence(t *testing.T) {
 				fleet.run(t, 0, 1, nil, nil)
 				f(t, fleet)
 			})
+		})
+	}
+}
+
+func TestRestartIsSeen(t *testing.T) {
+	at := func(started int64, prompt float64) workers.Report {
+		r := workers.Report{At: time.Unix(2_000_000_000, 0), PromptTokens: prompt, GeneratedTokens: math.NaN()}
+		if started > 0 {
+			r.Started = time.Unix(started, 0)
+		}
+		return r
+	}
+	for name, c := range map[string]struct {
+		before, now workers.Report
+		want        bool
+	}{
+		"a later start time":                     {at(1000, 5), at(1100, 9), true},
+		"a start time that wobbles":              {at(1000, 5), at(1001, 9), false},
+		"no start times, and a total that fell":  {at(0, 5), at(0, 4), true},
+		"no start times, and a total that grew":  {at(0, 5), at(0, 6), false},
+		"the first start time that is told":      {at(0, 5), at(1000, 6), false},
+		"no total either":                        {at(0, math.NaN()), at(0, math.NaN()), false},
+		"the same start time, a total that fell": {at(1000, 5), at(1000, 4), false},
+		"the first report of all":                {workers.Report{}, at(1000, 4), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := restarted(c.before, c.now); (got != "") != c.want {
+				t.Errorf("restarted = %q", got)
+			}
 		})
 	}
 }
