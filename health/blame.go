@@ -101,15 +101,15 @@ func (j *Judge) handOffFailed(p *workers.Permit, first, second *ward, o outcome,
 }
 
 // suspected returns the worker that a failed hand-off speaks against: the one
-// that has failed with more partners, and with two at least. When both have
-// failed with as many, it cannot be said whose fault it is, and neither is
+// that has failed with more partners. When both have failed with as many (one, as
+// a rule: each other), it cannot be said whose fault it is, and neither is
 // charged: the pairs' own breakers keep the requests away, and one good hand-off
 // of either with somebody else decides it.
 func suspected(m, n int, first, second *ward) *ward {
 	switch {
-	case m > n && m >= 2:
+	case m > n:
 		return first
-	case n > m && n >= 2:
+	case n > m:
 		return second
 	default:
 		return nil

@@ -87,6 +87,31 @@ func TestHandOffs(t *testing.T) {
 			},
 			[]string{"prefill-0+decode-0"},
 		},
+		"a hand-off that works ends the row": {
+			func(t *testing.T, f *fleet) {
+				f.run(t, 0, 1, nil, untaken())
+				times(5, func() { f.run(t, 0, 0, nil, untaken()) })
+				f.run(t, 0, 0, nil, nil)
+				times(5, func() { f.run(t, 0, 0, nil, untaken()) })
+			},
+			nil,
+		},
+		"the last of its role is not charged": {
+			func(t *testing.T, f *fleet) {
+				f.statuses[1].State = workers.Unready
+				times(9, func() { f.run(t, 0, 0, nil, untaken()) })
+				times(9, func() { f.run(t, 0, 1, nil, untaken()) })
+			},
+			nil,
+		},
+		"a partner that was restarted does not count": {
+			func(t *testing.T, f *fleet) {
+				f.run(t, 0, 0, nil, untaken())
+				f.restarted(f.ward(f.decode[0]), "")
+				times(9, func() { f.run(t, 0, 1, nil, untaken()) })
+			},
+			nil,
+		},
 		"partners of long ago do not count": {
 			func(t *testing.T, f *fleet) {
 				times(5, func() { f.run(t, 0, 1, nil, untaken()) })
@@ -149,6 +174,20 @@ func TestAccusedWorkerIsTriedByHandOffs(t *testing.T) {
 	})
 }
 
+// TestATrialMayFailByItsHandOff: in doubt already, two partners are enough.
+func TestATrialMayFailByItsHandOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(DefaultConfig(), 2, 2)
+		times(10, func() { f.run(t, 0, 0, sick(), left()) })
+		time.Sleep(f.barOf(f.prefill[0], workers.Breaking))
+		f.run(t, 0, 0, nil, untaken())
+		f.run(t, 0, 1, nil, untaken())
+		if f.barOf(f.prefill[0], workers.Breaking) < cfgOpen() {
+			t.Error("it is not open again")
+		}
+	})
+}
+
 func cfgOpen() time.Duration { return DefaultConfig().OpenTime }
 
 // TestTheOnlyPairStays: where nothing else is left, a pair opens by ratio and for
@@ -163,6 +202,25 @@ func TestTheOnlyPairStays(t *testing.T) {
 		f.decoding(t, 1, untaken())
 		if open := f.pairBarOf(f.prefill[0], f.decode[0]); open == 0 || open > lastOpen+pastExpiry {
 			t.Errorf("it is open for %v", open)
+		}
+	})
+}
+
+// TestTheLastPairStays: it is not the only one, but the other is open.
+func TestTheLastPairStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(DefaultConfig(), 1, 2)
+		times(10, func() { f.run(t, 0, 0, nil, untaken()) })
+		if f.pairBarOf(f.prefill[0], f.decode[0]) <= lastOpen+pastExpiry {
+			t.Fatal("the first pair is not open for long")
+		}
+		times(19, func() { f.run(t, 0, 1, nil, untaken()) })
+		if f.pairBarOf(f.prefill[0], f.decode[1]) > 0 {
+			t.Fatal("the last pair is open")
+		}
+		f.run(t, 0, 1, nil, untaken())
+		if open := f.pairBarOf(f.prefill[0], f.decode[1]); open == 0 || open > lastOpen+pastExpiry {
+			t.Errorf("the last pair is open for %v", open)
 		}
 	})
 }
@@ -189,6 +247,9 @@ func TestBackpressureIsNoFault(t *testing.T) {
 				t.Errorf("the pause is %v", got)
 			}
 			f.decoding(t, 1, busy(0))
+			if got := f.barOf(f.decode[0], workers.Backpressure); got != 3*time.Second {
+				t.Errorf("a shorter pause takes the place of a longer: %v", got)
+			}
 			f.decoding(t, 1, busy(time.Hour))
 			if got := f.barOf(f.decode[0], workers.Backpressure); got != mostAsked {
 				t.Errorf("the pause is %v", got)

@@ -140,6 +140,23 @@ func TestMonitor(t *testing.T) {
 				t.Errorf("events are %q, want %q", c.history(Probes), want)
 			}
 		},
+		"a success in between begins the count of failures anew": func(t *testing.T, c *clinic) {
+			w := c.decode[0]
+			time.Sleep(2 * time.Second)
+			for range 5 {
+				c.set(w, dead)
+				for n := c.probes(w); c.probes(w) < n+2; {
+					time.Sleep(100 * time.Millisecond)
+				}
+				c.set(w, answer{})
+				for n := c.probes(w); c.probes(w) < n+1; {
+					time.Sleep(100 * time.Millisecond)
+				}
+			}
+			if len(c.history(Probes)) > 0 {
+				t.Errorf("events: %q", c.history(Probes))
+			}
+		},
 		"recent good traffic saves the probe and counts as life": func(t *testing.T, c *clinic) {
 			w := c.decode[0]
 			time.Sleep(2 * time.Second)
@@ -220,6 +237,7 @@ func TestMonitor(t *testing.T) {
 			w := c.decode[0]
 			time.Sleep(3 * time.Minute)
 			c.set(w, dead)
+			time.Sleep(3 * time.Second)
 			c.run(t, 0, 0, nil, gone())
 			time.Sleep(4 * time.Second)
 			if n := c.probes(w); c.barOf(w, workers.Stalled) == 0 || c.barOf(w, workers.Probing) == 0 {

@@ -71,6 +71,26 @@ func TestProgress(t *testing.T) {
 				t.Errorf("events are %q, want %q", f.history(Progress), want)
 			}
 		},
+		"reports that come fast take 3 s all the same": func(t *testing.T, f *fleet, r *reporter) {
+			times(20, func() {
+				before := r.last
+				r.last.At = time.Now().Add(100 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond)
+				f.Reported(r.w, before, r.last)
+			})
+			if f.barOf(r.w, workers.Stalled) > 0 {
+				t.Error("it is barred after 2 s")
+			}
+		},
+		"two reports are not enough, however far apart": func(t *testing.T, f *fleet, r *reporter) {
+			for i, want := range []bool{false, false, true} {
+				time.Sleep(4 * time.Second)
+				r.report(same)
+				if got := f.barOf(r.w, workers.Stalled) > 0; got != want {
+					t.Errorf("after report %d, barred is %v", i+1, got)
+				}
+			}
+		},
 		"a bar that no report renews ends by itself": func(t *testing.T, f *fleet, r *reporter) {
 			times(3, func() { r.report(same) })
 			time.Sleep(4 * time.Second)
@@ -253,7 +273,9 @@ func TestRestartForgetsWhatWasHeldAgainstTheOldProcess(t *testing.T) {
 		times(10, func() { f.run(t, 1, 0, nil, untaken()) })
 		old := f.open(t, 0, 0)
 		times(10, func() { f.run(t, 0, 0, nil, sick()) })
-		f.run(t, 0, 1, nil, busy(0))
+		late := f.open(t, 0, 1)
+		f.Ended(old, workers.Prefill, nil)
+		f.ward(f.decode[0]).pressure.busy(time.Now(), 5*time.Second)
 		r := f.reporter(f.decode[0])
 		r.report(func(n *workers.Report) { n.Started = n.Started.Add(time.Second) })
 		if len(f.history(Restart)) > 0 || f.barOf(f.decode[0], workers.Breaking) == 0 {
@@ -263,10 +285,18 @@ func TestRestartForgetsWhatWasHeldAgainstTheOldProcess(t *testing.T) {
 		if len(f.history(Restart)) != 1 {
 			t.Error("there is no event")
 		}
+		if f.barOf(f.decode[0], workers.Backpressure) > 0 {
+			t.Error("it is barred for the backpressure of before")
+		}
 		if f.barOf(f.decode[0], workers.Breaking) > 0 || f.pairBarOf(f.prefill[1], f.decode[0]) > 0 {
 			t.Error("the worker or its pair is barred")
 		}
-		f.end(old, nil, sick())
+		f.Ended(old, workers.Decode, sick())
+		f.restarted(f.ward(f.decode[1]), "")
+		f.end(late, nil, sick())
+		if got := f.Breakers().Workers[3]; got.Failures != 0 {
+			t.Error("a closed breaker counts what is left of the old process")
+		}
 		if got := f.Breakers().Workers[2]; got.Failing != 0 || got.Failures != 10 {
 			t.Errorf("%d failures in a row, %d in all; want 0, 10", got.Failing, got.Failures)
 		}
