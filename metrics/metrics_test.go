@@ -32,6 +32,14 @@ func traffic(t *testing.T) *prometheus.Registry {
 			}
 		},
 	})
+	broken := Breaker{State: BreakerHalfOpen, Failures: 12, Successes: 30, Failing: 10}
+	broken.Moves[BreakerClosed][BreakerOpen], broken.Moves[BreakerOpen][BreakerHalfOpen] = 2, 1
+	WatchBreakers(reg, func() Breakers {
+		return Breakers{
+			Workers: []WorkerBreaker{{Worker: "http://p0", Breaker: Breaker{Successes: 7, Succeeding: 7}}, {Worker: "http://d0", Breaker: broken}},
+			Pairs:   []PairBreaker{{Prefill: "http://p0", Decode: "http://d0", Breaker: Breaker{State: BreakerOpen}}},
+		}
+	})
 	r := m.Route(http.MethodPost, "/v1/chat/completions")
 	r.Arrived()
 	r.Answered(502, "decode_request_failed", time.Second/2)

@@ -23,7 +23,8 @@ type Judge interface {
 // guards it.
 type Permit struct {
 	Prefill, Decode *Worker
-	Done            [3]func(error) // of prefill, decode and the pair
+	Epoch           [3]uint64      // of the breakers of prefill, decode and the pair
+	Done            [3]func(error) // gives a trial's place back; nil where this is no trial
 	Outcome         [2]error       // by role
 	Legs            uint8          // that have ended
 }

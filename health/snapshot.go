@@ -1,0 +1,65 @@
+package health
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sony/gobreaker/v2"
+
+	"pdrouter/metrics"
+)
+
+// Breakers returns the breakers as metrics show them: of every worker, and of
+// the pairs whose hand-off has failed once, sorted. A breaker whose open time is
+// over stays open until a request tries it.
+func (j *Judge) Breakers() metrics.Breakers {
+	var all metrics.Breakers
+	for _, s := range j.registry.Statuses() {
+		d := j.ward(s.Worker)
+		all.Workers = append(all.Workers, metrics.WorkerBreaker{Worker: s.Worker.URL, Breaker: d.breaker.show()})
+		for _, p := range d.allPairs() {
+			all.Pairs = append(all.Pairs, metrics.PairBreaker{Prefill: p.prefill.URL, Decode: p.decode.URL, Breaker: p.breaker.show()})
+		}
+	}
+	slices.SortFunc(all.Pairs, func(a, b metrics.PairBreaker) int {
+		return strings.Compare(a.Prefill+" "+a.Decode, b.Prefill+" "+b.Decode)
+	})
+	return all
+}
+
+func (d *ward) allPairs() []*pair {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make([]*pair, 0, len(d.pairs))
+	for _, p := range d.pairs {
+		all = append(all, p)
+	}
+	return all
+}
+
+// show returns the breaker as metrics show it.
+func (b *breaker) show() metrics.Breaker {
+	state, t := b.look()
+	shown := metrics.Breaker{
+		State:    shownState(state),
+		Failures: t.failures, Successes: t.successes,
+		Failing: t.failing, Succeeding: t.succeeding,
+	}
+	for from := range t.moves {
+		for to, n := range t.moves[from] {
+			shown.Moves[shownState(gobreaker.State(from))][shownState(gobreaker.State(to))] = n
+		}
+	}
+	return shown
+}
+
+func shownState(s gobreaker.State) metrics.BreakerState {
+	switch s {
+	case gobreaker.StateOpen:
+		return metrics.BreakerOpen
+	case gobreaker.StateHalfOpen:
+		return metrics.BreakerHalfOpen
+	case gobreaker.StateClosed:
+	}
+	return metrics.BreakerClosed
+}
