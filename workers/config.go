@@ -72,7 +72,7 @@ type Config struct {
 	ProbeTimeout time.Duration
 
 	// LoadInterval is the time between two reports of a worker that is ready.
-	// Default 10 s.
+	// Default 1 s: ten times smg's, and a thousandth of a core for each worker.
 	LoadInterval time.Duration
 
 	// NoReports leaves reports unread. Default false.
@@ -95,7 +95,7 @@ func DefaultConfig() Config {
 		Dialect:       "auto",
 		ProbeInterval: time.Second,
 		ProbeTimeout:  5 * time.Second,
-		LoadInterval:  10 * time.Second,
+		LoadInterval:  time.Second,
 		DrainSettle:   5 * time.Second,
 		WarmupTime:    60 * time.Second,
 		WarmupShare:   0.25,

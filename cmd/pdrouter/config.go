@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pdrouter/exchange"
+	"pdrouter/health"
 	"pdrouter/metrics"
 	"pdrouter/router"
 	"pdrouter/workers"
@@ -76,6 +77,7 @@ type Config struct {
 	Workers  workers.Config
 	Exchange exchange.Config
 	Router   router.Config
+	Health   health.Config
 	Metrics  metrics.Config
 }
 
@@ -97,6 +99,7 @@ func DefaultConfig() Config {
 		Workers:  workers.DefaultConfig(),
 		Exchange: exchange.DefaultConfig(),
 		Router:   router.DefaultConfig(),
+		Health:   health.DefaultConfig(),
 		Metrics:  metrics.DefaultConfig(),
 	}
 }
@@ -114,6 +117,7 @@ func (c Config) Validate() error {
 		fleet.Validate(),
 		c.Exchange.Validate(),
 		c.Router.Validate(),
+		c.Health.Validate(),
 		c.Metrics.Validate(),
 		serverFault,
 		workerFault,

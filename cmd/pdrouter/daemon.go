@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"pdrouter/health"
 	"pdrouter/metrics"
 	"pdrouter/policy"
 	"pdrouter/router"
@@ -26,6 +27,7 @@ type daemon struct {
 	cfg       Config
 	log       *zap.Logger
 	registry  *workers.Registry
+	monitor   *health.Monitor
 	handler   *router.Handler
 	discovery *discovery // nil without --discovery-file
 	collected *prometheus.Registry
@@ -49,6 +51,9 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 	if d.registry, err = workers.NewRegistry(cfg.Workers, cfg.Exchange, chooser, d.logWorker); err != nil {
 		return nil, asConfigFault(err)
 	}
+	judge := health.NewJudge(cfg.Health, d.registry, d.heed)
+	d.registry.SetJudge(judge)
+	d.monitor = health.NewMonitor(judge)
 	if cfg.DiscoveryProvider == fromFile {
 		d.discovery = newDiscovery(cfg, d.registry, log)
 		if err := d.discovery.read(); err != nil {
@@ -63,6 +68,7 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 		Workers:       d.workerStates,
 		BufferedBytes: d.handler.BufferedBytes,
 	})
+	metrics.WatchBreakers(d.collected, judge.Breakers)
 	return d, d.listen(ctx)
 }
 
@@ -102,6 +108,7 @@ func (d *daemon) run(ctx context.Context) error {
 	defer stopSide()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.registry.Run(ctx) })
+	g.Go(func() error { return d.monitor.Run(ctx) })
 	if d.discovery != nil {
 		g.Go(func() error { return d.discovery.run(ctx) })
 	}
@@ -238,6 +245,27 @@ func logState(log *zap.Logger, e workers.Event, change []zap.Field) {
 		log.Info("worker draining: its requests go on", change...)
 	case workers.Unready:
 		log.Warn("worker not ready", append(change, zap.String("reason", e.Reason))...)
+	}
+}
+
+// heed logs what is thought of a worker or a pair, and has an engine that has
+// started anew looked at: it may be another one.
+func (d *daemon) heed(e health.Event) {
+	log := d.log.With(zap.String("worker", e.Worker.ID), zap.String("url", e.Worker.URL))
+	if e.Decode != nil {
+		log = log.With(zap.String("decode", e.Decode.ID), zap.String("decode_url", e.Decode.URL))
+	}
+	if e.Topic == health.Restart {
+		log.Warn("worker has started anew", zap.String("reason", e.Reason))
+		d.registry.Recheck(e.Worker)
+		return
+	}
+	log = log.With(zap.String("from", e.From), zap.String("to", e.To), zap.String("reason", e.Reason))
+	switch e.To {
+	case "closed", "answering", "moving":
+		log.Info("worker's " + string(e.Topic) + ": well again")
+	default:
+		log.Warn("worker's " + string(e.Topic) + ": in trouble")
 	}
 }
 

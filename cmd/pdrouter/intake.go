@@ -29,6 +29,7 @@ type intake struct {
 	backend    string
 	pairs      bool
 	tenantKeys []string
+	tryOnce    bool
 }
 
 // A warning says of one setting what is not done with it.
@@ -126,6 +127,9 @@ func (in *intake) translate() {
 	}
 	if !in.pairs {
 		in.faults = append(in.faults, errors.New("pd-disaggregation: false: there is no other way to route here"))
+	}
+	if in.tryOnce {
+		c.Router.Retries.Attempts = 1
 	}
 	c.Router.APIKeys = append(c.Router.APIKeys, in.tenantKeys...)
 	slices.SortStableFunc(c.Workers.Specs, func(a, b workers.Spec) int { return cmp.Compare(a.Role, b.Role) })

@@ -46,7 +46,7 @@ func TestInvariants(t *testing.T) {
 			if n := s.outcomes[wholeAnswer]; n < len(s.steps)/5 {
 				t.Errorf("only %d of %d answers were whole: the schedule shows little", n, len(s.steps))
 			}
-			if n := s.outcomes[toldByStatus] + s.outcomes[toldInStream]; n < len(s.steps)/20 {
+			if n := s.outcomes[toldByStatus] + s.outcomes[toldInStream]; n < len(s.steps)/100 { // most failures are made good by another pair
 				t.Errorf("only %d of %d requests failed: the schedule shows little", n, len(s.steps))
 			}
 		})

@@ -17,7 +17,7 @@ type feature struct {
 func laterSettings() []setting {
 	var all []setting
 	for _, f := range []feature{
-		breakers(), retries(), probes(), readers(), admission(), overload(),
+		probes(), readers(), admission(), overload(),
 		cacheAffinity(), otherPolicies(), kubernetesDiscovery(), tracing(), keepAlive(),
 	} {
 		for _, s := range f.settings {
@@ -29,43 +29,14 @@ func laterSettings() []setting {
 	return all
 }
 
-func breakers() feature {
-	return feature{"there are no circuit breakers yet", []setting{
-		{name: "cb-failure-threshold", value: whole(10), usage: "failures in a row that open a breaker"},
-		{name: "cb-success-threshold", value: whole(3), usage: "successes in a row that close it"},
-		{name: "cb-timeout-duration-secs", value: seconds(60), usage: "how long it stays open"},
-		{name: "cb-window-duration-secs", value: seconds(120), usage: "the window in which failures count"},
-		{name: "disable-circuit-breaker", value: off(), usage: "no breakers"},
-	}}
-}
-
-func retries() feature {
-	return feature{"a request is tried once", []setting{
-		{name: "retry-max-retries", value: whole(5), usage: "attempts in all"},
-		{name: "retry-initial-backoff-ms", value: whole(50), usage: "wait before the second attempt"},
-		{name: "retry-max-backoff-ms", value: whole(30000), usage: "longest wait"},
-		{name: "retry-backoff-multiplier", value: number(1.5), usage: "growth of the wait"},
-		{name: "retry-jitter-factor", value: number(0.2), usage: "share of the wait left to chance"},
-		{name: "disable-retries", value: off(), usage: "one attempt"},
-	}}
-}
-
 func probes() feature {
-	return feature{"a worker that was ready once is not watched further", []setting{
-		{name: "health-failure-threshold", value: whole(3), usage: "failed probes that make a worker unready"},
-		{name: "health-success-threshold", value: whole(2), usage: "good probes that make it ready"},
-		{name: "health-check-timeout-secs", value: seconds(5), usage: "bound of one probe"},
-		{name: "health-check-interval-secs", value: seconds(60), usage: "time between probes"},
-		{name: "health-check-endpoint", value: text("/health"), usage: "path of the probe"},
-		{name: "disable-health-check", value: off(), usage: "no probes"},
+	return feature{"a worker that is sick is left out for as long as it is, and never forgotten", []setting{
 		{name: "remove-unhealthy-workers", value: off(), usage: "forget workers that stay unready"},
 		{name: "no-remove-unhealthy-workers", value: off(), usage: "keep them"},
 		{name: "worker-auto-recovery", value: off(), usage: "the same as --remove-unhealthy-workers"},
 		{name: "no-worker-auto-recovery", value: off(), usage: "the same as --no-remove-unhealthy-workers"},
 		{name: "worker-startup-timeout-secs", value: seconds(1800), usage: "how long a worker may take to come up; here it is looked at for ever"},
 		{name: "worker-startup-delay", value: seconds(0), usage: "wait before the first look"},
-		{name: "worker-stall-secs", value: seconds(2), usage: "silence after which a failed connection excludes a worker"},
-		{name: "worker-wedge-secs", value: seconds(3), usage: "time without progress after which a worker gets nothing new"},
 		{name: "worker-stale-secs", value: seconds(15), usage: "age of a report after which a worker counts as unreachable"},
 		{name: "worker-warmup-blocks", value: whole(1024), usage: "blocks after which it is warm"},
 		{name: "worker-warmup-thin-ratio", value: number(0.5), usage: "share of the usual blocks below which a worker is warmed again"},

@@ -14,6 +14,8 @@ const (
 	groupWorkers   = "Workers"
 	groupListeners = "Listeners"
 	groupRouting   = "Routing"
+	groupHealth    = "Health: breakers, probes and progress"
+	groupRetries   = "Retries"
 	groupTimes     = "Limits of time (seconds; fractions are allowed)"
 	groupSizes     = "Limits of size (bytes)"
 	groupHTTP      = "Requests"
@@ -40,6 +42,8 @@ func (in *intake) enforcedSettings() []setting {
 		{groupWorkers, in.workerSettings()},
 		{groupListeners, in.listenerSettings()},
 		{groupRouting, in.routingSettings()},
+		{groupHealth, in.healthSettings()},
+		{groupRetries, in.retrySettings()},
 		{groupTimes, in.timeSettings()},
 		{groupSizes, in.sizeSettings()},
 		{groupHTTP, in.httpSettings()},
@@ -66,7 +70,7 @@ func (in *intake) workerSettings() []setting {
 		{name: "backend", value: newChoice(&in.backend, []string{"sglang", "vllm"}), choices: []string{"sglang", "vllm"}, hint: true, usage: "smg's word for --dialect: sglang, or vllm for vllm-nixl"},
 		{name: "runtime", value: newChoice(&in.backend, []string{"sglang", "vllm"}), choices: []string{"sglang", "vllm"}, hint: true, usage: "the same as --backend"},
 		{name: "worker-startup-check-interval", value: newSeconds(&w.ProbeInterval), usage: "seconds from one look at a worker that is not ready to the next"},
-		{name: "load-monitor-interval", value: newSeconds(&w.LoadInterval), usage: "seconds from one reading of a worker's load to the next"},
+		{name: "load-monitor-interval", value: newSeconds(&w.LoadInterval), usage: "seconds from one reading of a worker's load to the next (smg: 10)"},
 		{name: "disable-load-monitoring", value: newSwitch(&w.NoReports), usage: "do not read the workers' load"},
 		{name: "drain-settle-secs", value: newSeconds(&w.DrainSettle), usage: "seconds for which a removed worker is shown at least; its requests may take longer"},
 		{name: "worker-warmup-secs", value: newSeconds(&w.WarmupTime), usage: "seconds until a worker that was added or has started anew gets its whole share of requests; 0: at once"},
@@ -95,6 +99,39 @@ func (in *intake) routingSettings() []setting {
 		{name: "policy", value: newChoice(&c.Policy, names), choices: names, usage: "how a pair is chosen; prefix_hash is the one of this release, smg's others are taken with a warning"},
 		{name: "prefill-policy", value: newChoice(&c.PrefillPolicy, names), choices: names, usage: "the policy of the prefill leg, where it is another"},
 		{name: "decode-policy", value: newChoice(&c.DecodePolicy, names), choices: names, usage: "the policy of the decode leg, where it is another"},
+	}
+}
+
+func (in *intake) healthSettings() []setting {
+	h := &in.cfg.Health
+	return []setting{
+		{name: "cb-failure-threshold", value: newWhole(&h.FailureThreshold), usage: "failures in a row that open a breaker"},
+		{name: "cb-failure-ratio", value: newNumber(&h.FailureRatio), usage: "the part of the outcomes that opens it, from cb-min-requests on; 0: none does"},
+		{name: "cb-min-requests", value: newWhole(&h.MinRequests), usage: "the least number of outcomes of which the ratio is taken"},
+		{name: "cb-window-duration-secs", value: newSeconds(&h.Window), usage: "how long an outcome counts"},
+		{name: "cb-timeout-duration-secs", value: newSeconds(&h.OpenTime), usage: "how long a breaker stays open at first; twice as long each time that it opens again at once, up to 300"},
+		{name: "cb-success-threshold", value: newWhole(&h.SuccessThreshold), usage: "trials in a row, one at a time, that close it again"},
+		{name: "disable-circuit-breaker", value: newSwitch(&h.DisableBreakers), usage: "no breakers"},
+		{name: "health-check-endpoint", value: newText(&h.ProbePath, "path"), usage: "what probes ask for"},
+		{name: "health-check-interval-secs", value: newSeconds(&h.ProbeInterval), usage: "seconds from one probe of a worker to the next; one in doubt is probed each second"},
+		{name: "health-check-timeout-secs", value: newSeconds(&h.ProbeTimeout), usage: "time for one probe"},
+		{name: "health-failure-threshold", value: newWhole(&h.ProbeFailures), usage: "failed probes in a row after which a worker gets nothing new"},
+		{name: "health-success-threshold", value: newWhole(&h.ProbeSuccesses), usage: "good probes in a row after which it does"},
+		{name: "disable-health-check", value: newSwitch(&h.DisableProbes), usage: "no probes"},
+		{name: "worker-stall-secs", value: newSeconds(&h.StallTime), usage: "silence of a worker after which one failed connection leaves it out; 0: never"},
+		{name: "worker-wedge-secs", value: newSeconds(&h.WedgeTime), usage: "time without progress after which a worker gets nothing new; 0: never"},
+	}
+}
+
+func (in *intake) retrySettings() []setting {
+	r := &in.cfg.Router.Retries
+	return []setting{
+		{name: "retry-max-retries", value: newWhole(&r.Attempts), usage: "attempts in all, the first one included, before anything has been answered"},
+		{name: "retry-initial-backoff-ms", value: newMillis(&r.Backoff), usage: "wait before the second attempt"},
+		{name: "retry-backoff-multiplier", value: newNumber(&r.Multiplier), usage: "growth of the wait from one attempt to the next"},
+		{name: "retry-max-backoff-ms", value: newMillis(&r.MaxBackoff), usage: "longest wait"},
+		{name: "retry-jitter-factor", value: newNumber(&r.Jitter), usage: "the part of the wait that is left to chance, in both directions"},
+		{name: "disable-retries", value: newSwitch(&in.tryOnce), usage: "one attempt"},
 	}
 }
 

@@ -135,6 +135,10 @@ func newSeconds(dst *time.Duration) value {
 	return &scalar[time.Duration]{dst: dst, word: "seconds", parse: parseSeconds, show: showSeconds}
 }
 
+func newMillis(dst *time.Duration) value {
+	return &scalar[time.Duration]{dst: dst, word: "milliseconds", parse: parseMillis, show: showMillis}
+}
+
 func newChoice(dst *string, names []string) value {
 	return &scalar[string]{dst: dst, word: "name", parse: func(s string) (string, error) {
 		if !slices.Contains(names, s) {
@@ -172,12 +176,26 @@ func parseNumber(text string) (float64, error) {
 
 // parseSeconds takes 30 and 0.5, not 30s: smg's flags end in -secs, and a unit
 // said twice is a unit that can contradict itself.
-func parseSeconds(text string) (time.Duration, error) {
+func parseSeconds(text string) (time.Duration, error) { return parseTime(text, time.Second, "seconds") }
+
+func parseMillis(text string) (time.Duration, error) {
+	return parseTime(text, time.Millisecond, "milliseconds")
+}
+
+func parseTime(text string, unit time.Duration, word string) (time.Duration, error) {
 	f, err := parseNumber(text)
-	if err != nil || f < 0 || f > math.MaxInt64/float64(time.Second)/2 {
-		return 0, errors.New("not a number of seconds")
+	if err != nil || f < 0 || f > math.MaxInt64/float64(unit)/2 {
+		return 0, fmt.Errorf("not a number of %s", word)
 	}
-	return time.Duration(math.Round(f * float64(time.Second))), nil
+	return time.Duration(math.Round(f * float64(unit))), nil
+}
+
+// showMillis returns d as a number of milliseconds, whole if it is.
+func showMillis(d time.Duration) any {
+	if d%time.Millisecond == 0 {
+		return int64(d / time.Millisecond)
+	}
+	return float64(d) / float64(time.Millisecond)
 }
 
 // showSeconds returns d as a number of seconds, whole if it is.
