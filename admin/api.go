@@ -23,6 +23,10 @@ const (
 
 	// patience is how long a body may take to come, and an answer to be taken.
 	patience = 10 * time.Second
+
+	// lastRead is how long somebody is listened to who is refused before the
+	// body has come. net/http would wait for it without bound.
+	lastRead = time.Second
 )
 
 // An API serves the admin routes for one daemon.
@@ -30,11 +34,12 @@ type API struct {
 	registry *workers.Registry
 	log      *zap.Logger
 	notes    notes
+	patience time.Duration
 }
 
 // New returns the API over the workers of registry.
 func New(registry *workers.Registry, log *zap.Logger) *API {
-	return &API{registry: registry, log: log, notes: newNotes()}
+	return &API{registry: registry, log: log, notes: newNotes(), patience: patience}
 }
 
 // Serves reports whether a path is the API's, for a listener that has others.
@@ -102,10 +107,10 @@ func (a *API) answering(access Access, serve server) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer, err := reply{}, access.check(r)
 		if err != nil {
-			w.Header().Set("Connection", "close") // its body is not waited for
+			refuseBody(w, r)
 		} else {
 			var body []byte
-			if body, err = readBody(w, r); err == nil {
+			if body, err = a.readBody(w, r); err == nil {
 				answer, err = serve(r, body)
 			}
 		}
@@ -115,7 +120,16 @@ func (a *API) answering(access Access, serve server) http.HandlerFunc {
 			answer = reply{status: e.Status, body: e}
 		}
 		a.logAnswer(r, answer.status, err)
-		write(w, answer)
+		a.write(w, answer)
+	}
+}
+
+// refuseBody sees to it that the connection ends with this answer, if there is
+// a body that nobody reads.
+func refuseBody(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		w.Header().Set("Connection", "close")
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(lastRead)) // a recorder in tests has none
 	}
 }
 
@@ -139,12 +153,12 @@ func (a *API) logAnswer(r *http.Request, status int, err error) {
 }
 
 // readBody returns the body of r, bounded in size and in time.
-func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return nil, nil
 	}
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(patience)) // a recorder in tests has none
+	_ = control.SetReadDeadline(time.Now().Add(a.patience))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err == nil {
 		_ = control.SetReadDeadline(time.Time{})
@@ -161,7 +175,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // write answers, and does not wait for ever for somebody who takes nothing.
-func write(w http.ResponseWriter, answer reply) {
+func (a *API) write(w http.ResponseWriter, answer reply) {
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
 	enc.SetEscapeHTML(false)
@@ -178,7 +192,7 @@ func write(w http.ResponseWriter, answer reply) {
 		head.Set("Location", answer.location)
 	}
 	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Now().Add(patience))
+	_ = control.SetWriteDeadline(time.Now().Add(a.patience))
 	w.WriteHeader(answer.status)
 	_, _ = w.Write(body.Bytes()) // whoever asked may be gone
 	_ = control.Flush()

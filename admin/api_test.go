@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -256,6 +257,41 @@ func TestNothingIsToldWithoutAKey(t *testing.T) {
 		if err != nil || got.status != 401 || got.header.Get("Www-Authenticate") != "Bearer" {
 			t.Errorf("%s = %d %s, %v, want 401", path, got.status, got.body, err)
 		}
+	}
+}
+
+// Somebody who announces a body and does not send it is answered all the same,
+// and does not hold the connection.
+func TestBodiesThatDoNotCome(t *testing.T) {
+	d := newDesk(t, nil)
+	d.api.patience = 50 * time.Millisecond
+	for _, tt := range []struct {
+		name   string
+		access Access
+		status int
+	}{
+		{"without a key", Access{Keys: []string{"k"}}, 401},
+		{"with all rights", Access{}, 408},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			srv := httptest.NewServer(d.api.Handler(tt.access))
+			defer srv.Close()
+			conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(5 * time.Second))
+			io.WriteString(conn, "POST /workers HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{")
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if resp.StatusCode != tt.status || !resp.Close {
+				t.Errorf("answer = %s, close %t, want %d and the end", resp.Status, resp.Close, tt.status)
+			}
+		})
 	}
 }
 

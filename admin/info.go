@@ -85,7 +85,7 @@ func (a *API) info(s workers.Status) WorkerInfo {
 	if len(w.Models) > 0 {
 		w.ModelID = w.Models[0].ID
 	}
-	if s.Facts.BootstrapPort != 0 {
+	if s.Worker.Role == workers.Prefill && s.Facts.BootstrapPort != 0 {
 		w.BootstrapHost, w.BootstrapPort = s.Facts.BootstrapHost, s.Facts.BootstrapPort
 	}
 	switch s.Facts.Dialect {

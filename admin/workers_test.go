@@ -27,6 +27,9 @@ func TestAddShowsHowFarItIs(t *testing.T) {
 		w.BootstrapPort != e.BootstrapPort() || w.Labels["rack"] != "a" || w.Priority != 75 || w.Cost != 1 {
 		t.Errorf("worker = %+v", w)
 	}
+	if w := d.await(d.add("decode", engine(t, sim.SGLang, sim.Decode, nil).URL()), Ready); w.BootstrapPort != 0 || w.BootstrapHost != "" {
+		t.Errorf("a decode worker has a bootstrap server: %+v", w)
+	}
 	// One that is not there yet is a job that goes on.
 	late := d.add("decode", "http://127.0.0.1:9")
 	if !eventually(func() bool { return d.worker(late).Reason == "connection refused" }) {
@@ -46,11 +49,11 @@ func TestAddShowsHowFarItIs(t *testing.T) {
 		}
 	}
 	list := want[List](t, d.ask("GET", "/workers", ""), 200)
-	if list.Total != 2 || list.Stats != (Stats{Prefill: 1, Decode: 1}) {
+	if list.Total != 3 || list.Stats != (Stats{Prefill: 1, Decode: 2}) {
 		t.Errorf("list = %+v", list)
 	}
 	list = want[List](t, d.ask("GET", "/workers?model=sim-model", ""), 200)
-	if list.Total != 1 || list.Stats != (Stats{Prefill: 1}) || list.Workers[0].ID != "prefill-0" {
+	if list.Total != 2 || list.Stats != (Stats{Prefill: 1, Decode: 1}) || list.Workers[0].ID != "prefill-0" {
 		t.Errorf("list of a model = %+v", list)
 	}
 }

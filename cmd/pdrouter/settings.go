@@ -13,6 +13,7 @@ const builtPolicy = "prefix_hash"
 const (
 	groupWorkers   = "Workers"
 	groupListeners = "Listeners"
+	groupAdmin     = "Administration (workers at run time)"
 	groupRouting   = "Routing"
 	groupTimes     = "Limits of time (seconds; fractions are allowed)"
 	groupSizes     = "Limits of size (bytes)"
@@ -39,6 +40,7 @@ func (in *intake) enforcedSettings() []setting {
 	}{
 		{groupWorkers, in.workerSettings()},
 		{groupListeners, in.listenerSettings()},
+		{groupAdmin, in.adminSettings()},
 		{groupRouting, in.routingSettings()},
 		{groupTimes, in.timeSettings()},
 		{groupSizes, in.sizeSettings()},
