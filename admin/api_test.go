@@ -283,11 +283,16 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 			defer conn.Close()
 			conn.SetDeadline(time.Now().Add(5 * time.Second))
 			io.WriteString(conn, "POST /workers HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{")
-			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			answers := bufio.NewReader(conn)
+			resp, err := http.ReadResponse(answers, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer resp.Body.Close()
+			io.Copy(io.Discard, resp.Body)
+			if _, err := answers.ReadByte(); !errors.Is(err, io.EOF) {
+				t.Errorf("after the answer: %v, want the end", err)
+			}
 			if resp.StatusCode != tt.status || !resp.Close {
 				t.Errorf("answer = %s, close %t, want %d and the end", resp.Status, resp.Close, tt.status)
 			}

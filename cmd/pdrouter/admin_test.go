@@ -245,6 +245,33 @@ func TestAdminOnDataListener(t *testing.T) {
 	}
 }
 
+// Over TLS too, in both versions of HTTP, and many times on one connection.
+func TestAdminOnDataListenerWithTLS(t *testing.T) {
+	cert, key := newCert(t)
+	f := newFleet(t, fleetPlan{dialect: sim.SGLang, config: func(c *Config) {
+		c.TLSCert, c.TLSKey, c.AdminOnData, c.AdminAPIKey = cert, key, true, "admin"
+	}})
+	for major := 1; major <= 2; major++ {
+		client := newTLSClient(t, cert, major)
+		for _, want := range []int{400, 401, 400} {
+			req, err := http.NewRequest("POST", f.base+"/workers", strings.NewReader(`{"wieght":1}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Authorization", map[int]string{400: "Bearer admin", 401: "Bearer x"}[want])
+			resp, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != want || resp.ProtoMajor != major {
+				t.Errorf("answer = %s %d %s, want %d over HTTP/%d", resp.Proto, resp.StatusCode, b, want, major)
+			}
+		}
+	}
+}
+
 // The port of the admin API asks for its key and serves nothing else, and the
 // commands use it.
 func TestAdminPort(t *testing.T) {

@@ -11,7 +11,9 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"pdrouter/admin"
@@ -66,18 +68,22 @@ func (p *adminPlace) client() (*adminClient, error) {
 }
 
 // path returns the socket at which the daemon is asked: of the usual ones, the
-// first that is there.
+// first that this user may use, else the first that is there.
 func (p *adminPlace) path() (string, error) {
 	if p.socket != anySocket {
 		return p.socket, nil
 	}
 	places := adminSocketPlaces()
-	for _, path := range places {
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return path, nil
-		}
+	there := slices.DeleteFunc(slices.Clone(places), func(path string) bool {
+		_, err := os.Lstat(path)
+		return errors.Is(err, fs.ErrNotExist)
+	})
+	if len(there) == 0 {
+		return "", noDaemon(strings.Join(places, " or "), "there is no such socket")
 	}
-	return "", noDaemon(strings.Join(places, " or "), "there is no such socket")
+	const write = 2 // W_OK, which connecting needs
+	i := slices.IndexFunc(there, func(path string) bool { return syscall.Access(path, write) == nil })
+	return there[max(i, 0)], nil
 }
 
 func noDaemon(where, why string) error {
