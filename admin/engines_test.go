@@ -38,6 +38,17 @@ func TestFlushCache(t *testing.T) {
 	}
 }
 
+// A vLLM that was started for development has it.
+func TestFlushCacheOfVLLM(t *testing.T) {
+	d := newDesk(t, nil)
+	e := engine(t, sim.VLLMNixl, sim.Prefill, nil)
+	d.await(d.add("prefill", e.URL()), Ready)
+	e.Fail(sim.Fault{Kind: sim.FaultStatus, Path: "/reset_prefix_cache", Status: 200, Body: "{}"})
+	if got := want[Flush](t, d.ask("POST", "/flush_cache", ""), 200); got.Flushed != 1 {
+		t.Errorf("answer = %+v", got)
+	}
+}
+
 // SGLang empties its cache only while it has no requests, and says so.
 func TestFlushCacheOfABusyEngine(t *testing.T) {
 	d := newDesk(t, nil)
