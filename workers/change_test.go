@@ -19,9 +19,14 @@ import (
 type diary struct {
 	mu    sync.Mutex
 	lines []string
+
+	statesOnly bool // what is read of an engine's load is left out
 }
 
 func (d *diary) note(e Event) {
+	if d.statesOnly && (e.Kind == Unread || e.Kind == Read) {
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	line := fmt.Sprintf("%s %s: %s to %s", e.Kind, e.Worker.ID, e.From, e.To)
@@ -38,6 +43,16 @@ func (d *diary) take() []string {
 	lines := d.lines
 	d.lines = nil
 	return lines
+}
+
+// await waits until that much has been noted.
+func (d *diary) await(t *testing.T, lines int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d events", lines), func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return len(d.lines) >= lines
+	})
 }
 
 // ids returns the IDs of the workers of r, each with its state.

@@ -61,7 +61,7 @@ func (r *Registry) learn(look int, w *Worker, facts *Facts, err error) {
 	w.learnt = look
 	event := Event{Worker: w, From: w.state()}
 	before, reason := w.facts, w.reason
-	w.ready, w.reason = err == nil, ""
+	w.ready, w.unfit, w.reason = err == nil, err != nil && facts != nil, ""
 	if err != nil {
 		w.reason = err.Error()
 	}
@@ -103,7 +103,7 @@ func (r *Registry) recheckLocked(w *Worker, why string) []Event {
 		return nil // it is looked at as it is
 	}
 	event := Event{Worker: w, From: w.state(), Reason: why}
-	w.ready, w.reason = false, why
+	w.ready, w.unfit, w.reason = false, false, why
 	w.learnt = w.looks + 1 // what a look that is under way finds may be of before
 	event.To = w.state()
 	select {

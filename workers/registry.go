@@ -151,7 +151,7 @@ func (r *Registry) statusLocked(w *Worker, now time.Time) Status {
 		r.warmLocked(w, now)
 	}
 	s := Status{
-		Worker: w, State: w.state(), Reason: w.reason, InFlight: w.load.InFlight, Removed: w.removed,
+		Worker: w, State: w.state(), Reason: w.reason, Unfit: w.unfit, InFlight: w.load.InFlight, Removed: w.removed,
 		Bars: w.barsLocked(now), Weight: w.load.Weight, Report: w.report, Unread: w.unread,
 	}
 	if w.facts != nil {

@@ -89,10 +89,10 @@ func TestAddAtRunTime(t *testing.T) {
 // TestRecheck is about an engine that comes back as another one: as soon as
 // somebody has noticed that, it gets nothing that is meant for the old.
 func TestRecheck(t *testing.T) {
-	var events diary
+	events := diary{statesOnly: true}
 	engine := play(decodePages)
 	r := run(t, &events, nil, Spec{Role: Prefill, URL: serve(t, prefillPages)}, Spec{Role: Decode, URL: serve(t, engine)})
-	eventually(t, "both to be ready", func() bool { return len(r.Models()) == 1 })
+	events.await(t, 2) // both are ready
 	events.take()
 	w := worker(t, r, "decode-0")
 	engine.part.Store(&pages{"/server_info": sglangDecode, "/v1/models": `{"data":[{"id":"other"}]}`})
@@ -107,17 +107,15 @@ func TestRecheck(t *testing.T) {
 	if err := r.Lease(t.Context(), Need{Model: "m"}, new(Pair)); err == nil {
 		t.Error("Lease grants the old model")
 	}
-	eventually(t, "the events", func() bool {
-		events.mu.Lock()
-		defer events.mu.Unlock()
-		return len(events.lines) == 3
-	})
+	events.await(t, 3)
 	want := []string{
 		"changed decode-0: ready to unready, has started anew, and is looked at again",
 		"changed decode-0: unready to ready",
 		"learned decode-0: ready to ready, it serves other, no longer m",
 	}
-	if got := events.take(); !slices.Equal(got, want) {
+	got := events.take()
+	slices.Sort(got) // two goroutines tell them
+	if !slices.Equal(got, want) {
 		t.Errorf("events = %q, want %q", got, want)
 	}
 	if s, _ := r.Get("decode-0"); s.Weight > 0.3 {

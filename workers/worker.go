@@ -25,6 +25,7 @@ type Worker struct {
 
 	load     Load
 	ready    bool   // the engine said what it is, and it fits
+	unfit    bool   // the engine said what it is, and it does not fit
 	draining bool   // gets no new requests until it is told to
 	removed  bool   // gets no new requests for ever
 	settled  bool   // removed long enough ago to be forgotten
@@ -128,6 +129,7 @@ type Status struct {
 	Worker   *Worker
 	State    State
 	Reason   string  // why it is not ready; empty when it is
+	Unfit    bool    // it is not ready because of what the engine is, so waiting alone does not help
 	Facts    Facts   // zero until the engine said what it is
 	InFlight int     // leases not yet done
 	Removed  bool    // it is there only until its last lease has ended

@@ -108,7 +108,7 @@ func (s *stage) routerArgs(data, metrics string) []string {
 	_, port, _ := net.SplitHostPort(data)
 	_, metricsPort, _ := net.SplitHostPort(metrics)
 	args := []string{
-		"serve", "--host", "127.0.0.1", "--port", port, "--prometheus-host", "127.0.0.1", "--prometheus-port", metricsPort,
+		"serve", "--host", "127.0.0.1", "--port", port, "--prometheus-host", "127.0.0.1", "--prometheus-port", metricsPort, "--admin-socket", "none",
 		"--dialect", s.opts.dialect, "--worker-startup-check-interval", "0.1",
 	}
 	for i := range perRole {

@@ -30,6 +30,21 @@ type Config struct {
 	MetricsHost string
 	MetricsPort int
 
+	// AdminSocket is where the admin API is listened for: the path of a unix
+	// socket, "none", or "auto", the first of the usual places that can be had.
+	// Default auto.
+	AdminSocket string
+
+	// AdminHost and AdminPort are a further place for it, on loopback and for
+	// those who send AdminAPIKey. Defaults 127.0.0.1 and 0: none.
+	AdminHost   string
+	AdminPort   int
+	AdminAPIKey string
+
+	// AdminOnData serves it to clients too, for those who send AdminAPIKey or,
+	// if there is none, a key of clients. Default false.
+	AdminOnData bool
+
 	// TLSCert and TLSKey name the PEM files with which clients are spoken to.
 	// Empty: plain HTTP.
 	TLSCert, TLSKey string
@@ -88,6 +103,8 @@ func DefaultConfig() Config {
 		Port:           30001,
 		MetricsHost:    "0.0.0.0",
 		MetricsPort:    29001,
+		AdminSocket:    anySocket,
+		AdminHost:      "127.0.0.1",
 		LogLevel:       "info",
 		ShutdownGrace:  180 * time.Second,
 		HeaderRead:     30 * time.Second,
@@ -112,6 +129,7 @@ func (c Config) Validate() error {
 	return errors.Join(
 		c.checkRoles(),
 		c.checkListeners(),
+		c.checkAdmin(),
 		c.checkDiscovery(),
 		fileFault,
 		fleet.Validate(),
@@ -126,7 +144,7 @@ func (c Config) Validate() error {
 
 // checkRoles reports the roles for which there is no worker.
 func (c Config) checkRoles() error {
-	if c.DiscoveryProvider == fromFile {
+	if c.DiscoveryProvider == fromFile || c.adminIsAskedFor() {
 		return nil // they may come
 	}
 	has := func(role workers.Role) bool {
@@ -158,6 +176,9 @@ func (c Config) listeners() []listener {
 	}
 	if c.HealthCheckPort != 0 {
 		all = append(all, listener{"host", c.Host, "health-check-port", c.HealthCheckPort})
+	}
+	if c.AdminPort != 0 {
+		all = append(all, listener{"admin-host", c.AdminHost, "admin-port", c.AdminPort})
 	}
 	return all
 }

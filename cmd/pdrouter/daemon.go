@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"pdrouter/admin"
 	"pdrouter/health"
 	"pdrouter/metrics"
 	"pdrouter/policy"
@@ -29,10 +30,13 @@ type daemon struct {
 	registry  *workers.Registry
 	monitor   *health.Monitor
 	handler   *router.Handler
+	admin     *admin.API
 	discovery *discovery // nil without --discovery-file
 	collected *prometheus.Registry
 
-	data, scrape, probe net.Listener // probe is nil without --health-check-port
+	data, scrape, probe    net.Listener // probe is nil without --health-check-port
+	adminSocket, adminPort net.Listener // nil: none
+	noSocket               string       // why adminSocket is nil, if one was looked for
 }
 
 // newDaemon builds the parts and opens the listeners, so that what is wrong
@@ -62,6 +66,7 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 	}
 	met := metrics.New(d.collected, cfg.Metrics)
 	d.handler = router.New(cfg.Router, d.registry, met, log) //nolint:contextcheck // requests get their contexts from net/http
+	d.admin = admin.New(d.registry, log)
 	d.collected.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics.WatchState(d.collected, metrics.State{
 		Ages:          d.handler.Ages,
@@ -88,10 +93,17 @@ func (d *daemon) listen(ctx context.Context) error {
 	if d.cfg.HealthCheckPort != 0 {
 		d.probe = open("health-check-port", d.cfg.Host, d.cfg.HealthCheckPort)
 	}
+	if d.cfg.AdminPort != 0 {
+		d.adminPort = open("admin-port", d.cfg.AdminHost, d.cfg.AdminPort)
+	}
+	var err error
+	if d.adminSocket, d.noSocket, err = openAdminSocket(ctx, d.cfg.AdminSocket); err != nil {
+		faults = append(faults, fmt.Errorf("admin-socket: %w", err))
+	}
 	if len(faults) == 0 {
 		return nil
 	}
-	for _, ln := range []net.Listener{d.data, d.scrape, d.probe} {
+	for _, ln := range []net.Listener{d.data, d.scrape, d.probe, d.adminPort, d.adminSocket} {
 		if ln != nil {
 			_ = ln.Close()
 		}
@@ -120,6 +132,10 @@ func (d *daemon) run(ctx context.Context) error {
 	if d.probe != nil {
 		g.Go(func() error { return d.serveSide(side, d.probe, d.handler.Probes()) })
 	}
+	for _, door := range d.adminDoors() {
+		g.Go(func() error { return d.serveAdmin(side, door) })
+	}
+	d.logSurfaces()
 	d.log.Info("serving", zap.Stringer("addr", d.data.Addr()), zap.Stringer("metrics", d.scrape.Addr()), zap.String("version", build().Version))
 	return g.Wait()
 }
@@ -128,7 +144,7 @@ func (d *daemon) run(ctx context.Context) error {
 func (d *daemon) serveClients(ctx context.Context) error {
 	requests, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(router.ErrDrained)
-	srv := d.server(d.handler)
+	srv := d.server(d.clientHandler())
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
 	var idle unasked
 	srv.ConnState = idle.note

@@ -74,6 +74,7 @@ func startDemoFleet(ctx context.Context, plan demoPlan) (*demoFleet, error) {
 func (f *demoFleet) start(ctx context.Context, plan demoPlan) error {
 	cfg := DefaultConfig()
 	cfg.Host, cfg.MetricsHost = demoHost, demoHost
+	cfg.AdminSocket = noSocket
 	cfg.ShutdownGrace = 2 * time.Second // nobody's answers are lost with it
 	for i := range 4 {
 		role, n := workers.Role(i/2), i%2

@@ -76,6 +76,7 @@ func newFleet(t *testing.T, plan fleetPlan) *fleet {
 func localConfig() Config {
 	cfg := DefaultConfig()
 	cfg.Host, cfg.Port, cfg.MetricsHost, cfg.MetricsPort = "127.0.0.1", 0, "127.0.0.1", 0
+	cfg.AdminSocket = noSocket
 	return cfg
 }
 

@@ -131,6 +131,9 @@ func (in *intake) translate() {
 	if in.tryOnce {
 		c.Router.Retries.Attempts = 1
 	}
+	if c.AdminOnData && len(in.tenantKeys) > 0 && c.AdminAPIKey == "" {
+		in.faults = append(in.faults, errors.New("admin-on-data-listener: a tenant's key must not open it; give --admin-api-key"))
+	}
 	c.Router.APIKeys = append(c.Router.APIKeys, in.tenantKeys...)
 	slices.SortStableFunc(c.Workers.Specs, func(a, b workers.Spec) int { return cmp.Compare(a.Role, b.Role) })
 	if c.DiscoveryProvider == kubernetes {

@@ -316,7 +316,7 @@ func TestTakenPortsAreFaults(t *testing.T) {
 		})
 	}
 	t.Run("exit status 78", func(t *testing.T) {
-		p := exec.CommandContext(context.Background(), "pdrouter", "serve", "--host", "127.0.0.1", "--port", fmt.Sprint(port), "--prometheus-port", "0",
+		p := exec.CommandContext(context.Background(), "pdrouter", "serve", "--host", "127.0.0.1", "--port", fmt.Sprint(port), "--prometheus-port", "0", "--admin-socket", "none",
 			"--prefill", "http://127.0.0.1:1", "--decode", "http://127.0.0.1:2")
 		p.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 		out, _ := p.CombinedOutput()

@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"testing"
 
@@ -40,7 +41,9 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits,
+			"exits":   exits,
+			"appears": func(ts *testscript.TestScript, neg bool, args []string) { awaitSocket(ts, neg, args, false) },
+			"answers": func(ts *testscript.TestScript, neg bool, args []string) { awaitSocket(ts, neg, args, true) },
 		},
 	})
 }
@@ -61,5 +64,29 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if fmt.Sprint(code) != args[0] {
 		ts.Fatalf("%v exits with %d, want %s", args[1:], code, args[0])
+	}
+}
+
+// awaitSocket waits for a socket to be there, or for somebody to answer at it:
+//
+//	appears a.sock
+//	answers a.sock
+func awaitSocket(ts *testscript.TestScript, neg bool, args []string, answers bool) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: appears SOCKET, or answers SOCKET")
+	}
+	path := ts.MkAbs(args[0])
+	there := func() bool {
+		_, err := os.Lstat(path)
+		if answers {
+			var conn net.Conn
+			if conn, err = net.Dial("unix", path); err == nil {
+				conn.Close()
+			}
+		}
+		return err == nil
+	}
+	if !eventually(there) {
+		ts.Fatalf("nobody is at %s", path)
 	}
 }

@@ -67,6 +67,7 @@ func startBetweenStubs(b *testing.B, tool, dialect string) (addr string) {
 	}
 	cfg := DefaultConfig()
 	cfg.Host, cfg.Port, cfg.MetricsHost, cfg.MetricsPort = "127.0.0.1", 0, "127.0.0.1", 0
+	cfg.AdminSocket = noSocket
 	cfg.Workers.Specs = []workers.Spec{
 		{Role: workers.Prefill, URL: "http://" + prefill},
 		{Role: workers.Decode, URL: "http://" + decode},

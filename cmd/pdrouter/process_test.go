@@ -32,7 +32,7 @@ func startServe(t *testing.T, args ...string) *process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
-	args = append([]string{"serve", "--host", "127.0.0.1", "--port", "0", "--prometheus-host", "127.0.0.1", "--prometheus-port", "0", "--log-json"}, args...)
+	args = append([]string{"serve", "--host", "127.0.0.1", "--port", "0", "--prometheus-host", "127.0.0.1", "--prometheus-port", "0", "--admin-socket", "none", "--log-json"}, args...)
 	p := &process{Cmd: exec.CommandContext(ctx, "pdrouter", args...), exited: make(chan error, 1)} // this test binary
 	p.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")                                       // else -race adds a second
 	out, err := p.StderrPipe()

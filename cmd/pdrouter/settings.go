@@ -13,6 +13,7 @@ const builtPolicy = "prefix_hash"
 const (
 	groupWorkers   = "Workers"
 	groupListeners = "Listeners"
+	groupAdmin     = "Administration (workers at run time)"
 	groupRouting   = "Routing"
 	groupHealth    = "Health: breakers, probes and progress"
 	groupRetries   = "Retries"
@@ -41,6 +42,7 @@ func (in *intake) enforcedSettings() []setting {
 	}{
 		{groupWorkers, in.workerSettings()},
 		{groupListeners, in.listenerSettings()},
+		{groupAdmin, in.adminSettings()},
 		{groupRouting, in.routingSettings()},
 		{groupHealth, in.healthSettings()},
 		{groupRetries, in.retrySettings()},

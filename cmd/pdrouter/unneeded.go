@@ -140,7 +140,7 @@ func serviceSurpluses() []surplus {
 func hostSurpluses() []surplus {
 	return []surplus{
 		{
-			reason:   "there is no control plane on the listeners for which it would be a key",
+			reason:   "the admin API has one key, --admin-api-key, or a socket with a mode; changes are logged",
 			switches: "disable-audit-logging control-plane-audit-enabled",
 			ones:     "jwt-issuer jwt-audience jwt-jwks-uri jwt-role-claim",
 			many:     "jwt-role-mapping control-plane-api-keys",

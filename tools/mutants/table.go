@@ -169,5 +169,40 @@ func table() []mutant {
 			"	if value[0] != '[' {\n		return false", "	if value[0] != '[' {\n		return true",
 			"TestVLLMHandOffsThatKillOrHangDecodeAreRefused",
 		},
+		{
+			"an admin's key may be left out", "admin/access.go",
+			"	case len(a.Keys) > 0 && !a.knows(", "	case len(a.Keys) > 1 && !a.knows(",
+			"TestAccess",
+		},
+		{
+			"a page that a browser shows may add workers", "admin/access.go",
+			"NewCrossOriginProtection().Check(r); err != nil {", "NewCrossOriginProtection().Check(r); false && err != nil {",
+			"TestAccess",
+		},
+		{
+			"what is not known in a worker's description is passed over", "admin/object.go",
+			"case !known:", `case !known && key == "x":`,
+			"TestBodiesAreTakenWordByWord",
+		},
+		{
+			"a worker counts as drained while a stream is open", "admin/info.go",
+			"if s.InFlight > 0 || s.Removed {", "if s.Removed {",
+			"TestDrainAndDelete",
+		},
+		{
+			"the ID of a worker that was replaced leads nowhere", "admin/notes.go",
+			"			n.heirs[older] = heir\n", "			_ = older\n",
+			"TestPut",
+		},
+		{
+			"a refused body is waited for", "admin/api.go",
+			"SetReadDeadline(time.Now().Add(lastRead))", "SetReadDeadline(time.Time{})",
+			"TestBodiesThatDoNotCome",
+		},
+		{
+			"a drained worker is leased", "workers/worker.go",
+			"	case w.draining, w.removed:", "	case w.removed:",
+			"TestDrain",
+		},
 	}
 }
