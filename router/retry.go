@@ -95,6 +95,9 @@ func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
 		if last = t.again(err); last == nil {
 			return err
 		}
+		if t.isLost(last) {
+			continue
+		}
 		if err := t.pause(last); err != nil {
 			return err
 		}
@@ -107,30 +110,32 @@ func (t *trial) again(err error) *Error {
 	if !failed || !e.Again || t.call.w.begun() || t.call.r.Context().Err() != nil {
 		return nil
 	}
-	if isStale(e) && t.stale < maxStale-1 {
-		t.stale++
-		return e
-	}
-	t.tries++
 	return e
+}
+
+// isLost reports whether the attempt was lost to a stale connection, and is made
+// once more, with nobody left out and nothing spent.
+func (t *trial) isLost(e *Error) bool {
+	if !isStale(e) || t.stale == maxStale-1 {
+		return false
+	}
+	t.stale++
+	return true
 }
 
 // pause leaves out who failed, and waits before the next attempt. It returns
 // the error to end with if there is to be none.
 func (t *trial) pause(e *Error) error {
-	if isStale(e) && t.tries == 0 {
-		return nil
-	}
-	if t.tries >= t.h.cfg.Retries.Attempts {
+	if t.tries++; t.tries >= t.h.cfg.Retries.Attempts {
 		return t.gaveUp(e)
 	}
 	t.avoid(e)
-	wait := t.h.cfg.Retries.wait(t.tries)
 	ctx := t.call.r.Context()
 	if !t.h.budget.spend(ctx) {
 		t.h.met.RetryDenied()
 		return t.gaveUp(e)
 	}
+	wait := t.h.cfg.Retries.wait(t.tries)
 	t.h.met.Retried(endpointLabel(t.req.Endpoint()), t.tries, wait)
 	if !sleep(ctx, wait) {
 		return errClientGone

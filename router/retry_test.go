@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -296,4 +297,44 @@ func TestBudget(t *testing.T) {
 			t.Errorf("after an hour %v are left, want %v", got, budgetMost)
 		}
 	})
+}
+
+// TestStaleConnections is about engines that close a kept connection when the
+// next request comes: it is made once more, which is no retry, spends nothing,
+// and says nothing against anybody.
+func TestStaleConnections(t *testing.T) {
+	once := func(script http.HandlerFunc) http.HandlerFunc {
+		var seen sync.Map
+		return func(w http.ResponseWriter, r *http.Request) {
+			if _, again := seen.LoadOrStore(r.RemoteAddr, true); !again {
+				script(w, r)
+				return
+			}
+			if conn, _, err := http.NewResponseController(w).Hijack(); err == nil {
+				conn.Close()
+			}
+		}
+	}
+	for _, dialect := range both {
+		t.Run(dialect, func(t *testing.T) {
+			f := newFleet(t, dialect, once(reply(200, `{"choices":[],`+handOff+`}`)), once(reply(200, chatAnswer)))
+			for i := range 4 {
+				if got := f.post(t, "/v1/chat/completions", chatRequest); got.status != 200 {
+					t.Fatalf("request %d: %d %s, want 200", i, got.status, got.body)
+				}
+			}
+			if n := f.value(t, "smg_worker_retries_total", nil); n != 0 {
+				t.Errorf("retries = %v, want none", n)
+			}
+			if n := f.handler.budget.left(); n != budgetMost {
+				t.Errorf("the budget has %v left, want all of %v", n, budgetMost)
+			}
+			if n := f.legOutcome(t, "prefill", "failed") + f.legOutcome(t, "decode", "failed"); n != 0 {
+				t.Errorf("%v legs were blamed, want none", n)
+			}
+			if legs := len(f.prefill.got()) + len(f.decode.got()); legs <= 8 {
+				t.Errorf("the engines got %d legs, want more than 8: no connection went stale", legs)
+			}
+		})
+	}
 }
