@@ -34,15 +34,16 @@ type netFault struct {
 }
 
 // The bounds of time in these tests. A stream that waits for prefill's verdict
-// waits two seconds, so the first must be longer.
+// waits two seconds, so the first must be longer; with -race on a machine that
+// has other things to do, much longer.
 const (
-	netFirstByte = 3 * time.Second
+	netFirstByte = 6 * time.Second
 	netIdle      = time.Second
 )
 
 // soon is what a client may wait for what needs no time at all: the machine may
 // have other things to do.
-const soon = 3 * time.Second
+const soon = 5 * time.Second
 
 func netFaults() []netFault {
 	list := []netFault{
@@ -50,24 +51,24 @@ func netFaults() []netFault {
 		{"latency up", toxic{"latency", `"latency":200,"jitter":50`, true}, unharmed, soon + time.Second},
 		{"10 KB/s down", toxic{"bandwidth", `"rate":10`, false}, unharmed, soon + 2*time.Second},
 		{"10 KB/s up", toxic{"bandwidth", `"rate":10`, true}, unharmed, soon + time.Second},
-		{"tiny pieces down", toxic{"slicer", `"average_size":5,"size_variation":4,"delay":20`, false}, unharmed, soon + 3*time.Second},
-		{"tiny pieces up", toxic{"slicer", `"average_size":30,"size_variation":25,"delay":20`, true}, unharmed, soon + 3*time.Second},
+		{"tiny pieces down", toxic{"slicer", `"average_size":12,"size_variation":11,"delay":20`, false}, unharmed, soon + 3*time.Second},
+		{"tiny pieces up", toxic{"slicer", `"average_size":40,"size_variation":35,"delay":20`, true}, unharmed, soon + 3*time.Second},
 		{"slow to close", toxic{"slow_close", `"delay":300`, false}, unharmed, soon},
 		{"reset by the answer", toxic{"reset_peer", `"timeout":0`, false}, broken, soon},
 		{"reset by the request", toxic{"reset_peer", `"timeout":0`, true}, broken, soon},
 		{"reset after 100 ms", toxic{"reset_peer", `"timeout":100`, false}, broken, soon},
 		{"closed after 300 ms of silence", toxic{"timeout", `"timeout":300`, false}, broken, soon},
-		{"half open: no answer comes", toxic{"timeout", `"timeout":0`, false}, tooLate, netFirstByte + time.Second},
-		{"half open: no request arrives", toxic{"timeout", `"timeout":0`, true}, tooLate, netFirstByte + time.Second},
+		{"half open: no answer comes", toxic{"timeout", `"timeout":0`, false}, tooLate, netFirstByte + 2*time.Second},
+		{"half open: no request arrives", toxic{"timeout", `"timeout":0`, true}, tooLate, netFirstByte + 2*time.Second},
 		{"closed after much", toxic{"limit_data", `"bytes":1000000`, false}, unharmed, soon},
 	}
-	for _, k := range []int{0, 1, 17, 120} {
+	for _, k := range []int{0, 17, 120} {
 		list = append(list, limited(k, false, broken))
 	}
-	for _, k := range []int{250, 400, 700, 1500, 3000, 5000} {
+	for _, k := range []int{250, 700, 1500, 4000} {
 		list = append(list, limited(k, false, either))
 	}
-	for _, k := range []int{0, 60, 300, 2000} {
+	for _, k := range []int{0, 300, 2000} {
 		list = append(list, limited(k, true, broken))
 	}
 	return list
@@ -89,7 +90,7 @@ func limited(k int, up bool, want fate) netFault {
 // nothing is left (I1, I3, I7, I8).
 func TestNetworkFaults(t *testing.T) {
 	wantNoLeaks(t)
-	const atATime = 16 // most of them only wait
+	const atATime = 8 // most of them only wait
 	places := make(chan struct{}, atATime)
 	var wg sync.WaitGroup
 	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
@@ -111,7 +112,10 @@ func TestNetworkFaults(t *testing.T) {
 func netPlan(dialect string, via func(*sim.Engine) string) fleetPlan {
 	return fleetPlan{
 		dialect: dialect, via: via,
-		engine: func(c *sim.Config) { c.Lease, c.DecodePerToken = time.Second, 30*time.Millisecond },
+		engine: func(c *sim.Config) {
+			c.Lease, c.DecodePerToken = time.Second, 30*time.Millisecond
+			c.KeepAlive = time.Minute // toxiproxy tells that an engine hangs up, which a dead network does not
+		},
 		config: func(c *Config) {
 			c.Router.FirstByte, c.Router.RequestTimeout, c.Router.StreamIdle = netFirstByte, netFirstByte, netIdle
 			c.Exchange.ConnectTimeout = time.Second
