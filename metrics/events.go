@@ -74,3 +74,7 @@ func (m *Metrics) VerdictLate() { m.lateVerdicts.Inc() }
 
 // Orphaned counts a hand-off that was made ready and that nobody took.
 func (m *Metrics) Orphaned() { m.orphans.Inc() }
+
+// Untold counts an engine that was not told that nobody waits for it any more,
+// because there was too much to tell at once; it notices by itself, later.
+func (m *Metrics) Untold() { m.untold.Inc() }

@@ -33,6 +33,7 @@ type Metrics struct {
 	droppedKeys  prometheus.Counter
 	lateVerdicts prometheus.Counter
 	orphans      prometheus.Counter
+	untold       prometheus.Counter
 	answerEnds   *prometheus.CounterVec
 	legs         *prometheus.CounterVec
 	departures   *prometheus.CounterVec
@@ -69,7 +70,7 @@ func New(reg prometheus.Registerer, cfg Config) *Metrics {
 		reg.MustRegister(*h.at)
 	}
 	reg.MustRegister(m.httpRequests, m.httpResponses, m.routerRequests, m.routerErrors, m.upstream, m.tokens, m.rateLimit,
-		m.connectorMode, m.bootstrapFail, m.transferFail, m.droppedKeys, m.lateVerdicts, m.orphans,
+		m.connectorMode, m.bootstrapFail, m.transferFail, m.droppedKeys, m.lateVerdicts, m.orphans, m.untold,
 		m.answerEnds, m.legs, m.departures)
 	m.retries = newRetries(reg)
 	return m
@@ -102,6 +103,7 @@ func (m *Metrics) makeOurs() {
 	m.droppedKeys = counter("pdrouter_client_handoff_keys_dropped_total", "Hand-off keys that clients set and that were removed.")
 	m.lateVerdicts = counter("pdrouter_late_verdicts_total", "Answers let go before prefill had said that it succeeded.")
 	m.orphans = counter("pdrouter_orphaned_handoffs_total", "Hand-offs that prefill had made ready and no decode worker took; the engine frees them when its lease ends.")
+	m.untold = counter("pdrouter_engines_untold_total", "Legs whose engine was not told that nobody waits for it: too many ended at once.")
 	m.answerEnds = counters("pdrouter_answer_ends_total", "Answers that had begun, by how they ended.", "end")
 	m.legs = counters("pdrouter_legs_total", "Legs by role, worker and outcome.", "role", "worker", "outcome")
 	m.departures = counters("pdrouter_client_departures_total", "Clients that left before their answer was complete, by phase.", "phase")

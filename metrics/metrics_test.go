@@ -62,6 +62,7 @@ func traffic(t *testing.T) *prometheus.Registry {
 	m.HandOffMissing()
 	m.VerdictLate()
 	m.Orphaned()
+	m.Untold()
 	m.Retried("chat", 1, 50*time.Millisecond)
 	m.RetriesExhausted("chat")
 	m.RetryDenied()

@@ -21,8 +21,9 @@ import (
 // grace period of a shutdown.
 var ErrDrained = errors.New("the daemon is shutting down")
 
-// backgroundCalls bounds the calls to engines that outlive their request.
-const backgroundCalls = 64
+// backgroundCalls bounds the calls to engines that outlive their request: as many
+// as clients may leave within a second, all of them with two legs.
+const backgroundCalls = 4096
 
 // A Handler serves the client API.
 type Handler struct {

@@ -15,6 +15,10 @@ const (
 	// abortTime bounds what is done to tell engines that nobody waits any more.
 	abortTime = 2 * time.Second
 
+	// abortAgain is when an engine is told once more that had not begun to
+	// answer: the first word may have come before the leg itself was known to it.
+	abortAgain = 200 * time.Millisecond
+
 	// releaseTime bounds a release leg. Engines let go of blocks by themselves
 	// after 30 s (vLLM's kv_lease_duration), so there is no use in more.
 	releaseTime = 5 * time.Second
@@ -47,15 +51,27 @@ func (a *attempt) tellEngines() {
 		if !l.reached || l.ended {
 			continue
 		}
-		worker := l.lease.Worker
+		worker, began := l.lease.Worker, l.taken
 		peer, legs, header := worker.Peer, aborter.Abort(a.req, a.keys), a.h.legHeader(a.call.r, worker, a.keys.ID)
-		a.background(abortTime, func(ctx context.Context) {
-			for _, leg := range legs {
-				if sendAndForget(ctx, peer, leg, header) != nil {
-					return // it notices the closed connection too, only later
-				}
+		told := a.background(abortTime, func(ctx context.Context) {
+			sendAll(ctx, peer, legs, header)
+			if !began && sleep(ctx, abortAgain) {
+				sendAll(ctx, peer, legs, header)
 			}
 		})
+		if !told {
+			a.h.met.Untold()
+		}
+	}
+}
+
+// sendAll sends legs one after another. If one fails, the engine notices the
+// closed connection of its request all the same, only later.
+func sendAll(ctx context.Context, to *exchange.Peer, legs []transfer.Leg, header []exchange.Field) {
+	for _, leg := range legs {
+		if sendAndForget(ctx, to, leg, header) != nil {
+			return
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ func startFleet(t *testing.T, dialect string) (base string) {
 
 // newFleet runs a fleet until the test ends. Then no engine may have counted a
 // violation.
-func newFleet(t *testing.T, plan fleetPlan) *fleet {
+func newFleet(t testing.TB, plan fleetPlan) *fleet {
 	t.Helper()
 	cfg := localConfig()
 	f := &fleet{}
@@ -81,7 +81,7 @@ func localConfig() Config {
 }
 
 // start runs a daemon until the test ends, after one look at its workers.
-func (f *fleet) start(t *testing.T, cfg Config) {
+func (f *fleet) start(t testing.TB, cfg Config) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	core, logs := observer.New(zapcore.InfoLevel)
@@ -108,7 +108,7 @@ func (f *fleet) start(t *testing.T, cfg Config) {
 }
 
 // startEngine runs a simulated engine until the test ends.
-func startEngine(t *testing.T, dialect, role string, change func(*sim.Config)) *sim.Engine {
+func startEngine(t testing.TB, dialect, role string, change func(*sim.Config)) *sim.Engine {
 	t.Helper()
 	cfg := sim.DefaultConfig()
 	cfg.Dialect, cfg.Role = dialect, role

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
-	"go.uber.org/goleak"
 )
 
 // update makes the golden tests write what they would compare.
@@ -19,7 +18,7 @@ type leakFree struct{ *testing.M }
 
 func (m leakFree) Run() int {
 	code := m.M.Run()
-	if err := goleak.Find(); code == 0 && err != nil {
+	if err := leaks(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, "goroutines are left:", err)
 		code = 1
 	}

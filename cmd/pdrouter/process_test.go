@@ -30,11 +30,17 @@ type process struct {
 // is killed if the test does not end it.
 func startServe(t *testing.T, args ...string) *process {
 	t.Helper()
+	return serveOf(t, "pdrouter", args...) // this test binary
+}
+
+// serveOf is startServe for any binary of ours.
+func serveOf(t *testing.T, binary string, args ...string) *process {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
 	args = append([]string{"serve", "--host", "127.0.0.1", "--port", "0", "--prometheus-host", "127.0.0.1", "--prometheus-port", "0", "--admin-socket", "none", "--log-json"}, args...)
-	p := &process{Cmd: exec.CommandContext(ctx, "pdrouter", args...), exited: make(chan error, 1)} // this test binary
-	p.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")                                       // else -race adds a second
+	p := &process{Cmd: exec.CommandContext(ctx, binary, args...), exited: make(chan error, 1)}
+	p.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // else -race adds a second
 	out, err := p.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
