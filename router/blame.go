@@ -15,10 +15,11 @@ func (a *attempt) outcome() error {
 	a.mu.Lock()
 	first := a.first
 	a.mu.Unlock()
+	delivered := a.delivered && a.call.w.begun() // a whole stream may have been held when the attempt failed
 	switch {
-	case a.delivered && a.final != nil:
+	case delivered && a.final != nil:
 		return a.final // which the engine itself has told
-	case a.delivered:
+	case delivered:
 		return nil
 	case drained(a.ctx):
 		return shuttingDown()
