@@ -100,7 +100,7 @@ func readAll(body io.Reader, slow time.Duration) (string, error) {
 		return string(b), err
 	}
 	var all strings.Builder
-	few := make([]byte, 256)
+	few := make([]byte, 1024)
 	for {
 		n, err := body.Read(few)
 		all.Write(few[:n])

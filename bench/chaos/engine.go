@@ -33,6 +33,10 @@ type engine struct {
 	gone  sim.Stats // of what the dead ones had counted, as far as they could be asked
 }
 
+// deafness is how long SGLang's engines take to notice by themselves that a
+// client has left: longer than the real ones' 3 s, and than departLimit.
+const deafness = 6 * time.Second
+
 // newEngine returns an engine of a dialect, not yet started.
 func newEngine(number int, dialect, exe, dir string) (*engine, error) {
 	e := &engine{number: number, role: sim.Prefill, client: newControlClient()}
@@ -52,6 +56,9 @@ func newEngine(number int, dialect, exe, dir string) (*engine, error) {
 		// that there is a middle of an answer; little room, so that some wait.
 		"--lease", "3s", "--patience", "3s", "--prefill-us-per-token", "5", "--decode-us-per-token", "2000",
 		"--kv-tokens", "65536", "--max-running", "24",
+	}
+	if dialect == sim.SGLang { // deaf, so that it shows whether it was told
+		e.command = append(e.command, "--disconnect-delay", deafness.String())
 	}
 	return e, nil
 }
@@ -169,25 +176,16 @@ func (e *engine) violations() (all []string) {
 	return all
 }
 
-// busy says what the engine works on. Blocks that it holds for a decode engine
-// are no work.
-func (e *engine) busy(ctx context.Context) error {
-	s, err := e.state(ctx)
-	if st := s.Stats; err == nil && st.Requests+st.Running+st.Waiting+st.Transferring > 0 {
-		err = fmt.Errorf("engine %d (%s) works on %d requests (%d running, %d waiting, %d transferring)",
-			e.number, e.role, st.Requests, st.Running, st.Waiting, st.Transferring)
-	}
-	return err
-}
-
 // left says what there is that must not be at rest.
 func (e *engine) left(ctx context.Context) error {
-	if err := e.busy(ctx); err != nil {
+	s, err := e.state(ctx)
+	if err != nil {
 		return err
 	}
-	s, err := e.state(ctx)
-	if st := s.Stats; err == nil && st.UsedBlocks+st.HeldBlocks > 0 {
-		err = fmt.Errorf("engine %d (%s) has %d blocks in use, %d of them held", e.number, e.role, st.UsedBlocks, st.HeldBlocks)
+	st := s.Stats
+	if st.Requests+st.Running+st.Waiting+st.Transferring+st.UsedBlocks+st.HeldBlocks == 0 {
+		return nil
 	}
-	return err
+	return fmt.Errorf("engine %d (%s) has %d requests (%d running, %d waiting, %d transferring) and %d blocks in use, %d of them held",
+		e.number, e.role, st.Requests, st.Running, st.Waiting, st.Transferring, st.UsedBlocks, st.HeldBlocks)
 }

@@ -79,7 +79,7 @@ func (t *trial) wantRest(ctx context.Context) {
 		if p, err = scrape(ctx, t.fleet.client, t.fleet.metrics); err != nil {
 			return err
 		}
-		return errors.Join(t.each(ctx, (*engine).left), nothingUnderWay(p), t.grown(p))
+		return errors.Join(t.left(ctx), nothingUnderWay(p), t.grown(p))
 	})
 	if err != nil {
 		t.faults.add("%v after the last request there is left: %w", restLimit, err)
@@ -91,13 +91,13 @@ func (t *trial) wantRest(ctx context.Context) {
 	t.wantNoViolations(ctx, p)
 }
 
-// each asks all engines, and returns all that they say.
-func (t *trial) each(ctx context.Context, ask func(*engine, context.Context) error) error {
-	var said []error
+// left says what the engines have left.
+func (t *trial) left(ctx context.Context) error {
+	var left []error
 	for _, e := range t.fleet.engines {
-		said = append(said, ask(e, ctx))
+		left = append(left, e.left(ctx))
 	}
-	return errors.Join(said...)
+	return errors.Join(left...)
 }
 
 // grown says what the router has more of than at the beginning.

@@ -66,6 +66,7 @@ func (o *simOrder) bind(cmd *cobra.Command) {
 	f.IntVar(&o.decodeUS, "decode-us-per-token", 0, "time to generate a token, in microseconds")
 	f.DurationVar(&o.engine.Lease, "lease", def.Lease, "how long vllm-nixl's prefill holds blocks that nobody asks for")
 	f.DurationVar(&o.patience, "patience", 0, "how long one engine waits for the other at most; 0 is what the real ones do, up to 300s")
+	f.DurationVar(&o.engine.DisconnectDelay, "disconnect-delay", 0, "how long it takes to notice that a client has left; 0 is what the real ones take, up to 3s")
 	f.BoolVar(&o.engine.Control, "control", false, "serve /sim/faults (POST a fault, DELETE all) and GET /sim/state, for tests")
 	f.Var(&faultList{&o.faults}, "fail", "fail as told; may be repeated. KIND: "+strings.Join(faultKinds(), ", ")+". Keys: path, nth, count, status, delay, tokens, comments")
 	for flag, words := range map[string][]string{"dialect": {sim.SGLang, sim.VLLMNixl}, "role": {sim.Prefill, sim.Decode}} {
@@ -79,8 +80,8 @@ func (o *simOrder) run(ctx context.Context, out, complaints io.Writer) error {
 	if o.prefillUS < 0 || o.decodeUS < 0 {
 		return asConfigFault(errors.New("sim: a time per token must not be negative"))
 	}
-	if o.engine.Lease < 0 || o.patience < 0 {
-		return asConfigFault(errors.New("sim: lease and patience must not be negative"))
+	if o.engine.Lease < 0 || o.patience < 0 || o.engine.DisconnectDelay < 0 {
+		return asConfigFault(errors.New("sim: lease, patience and disconnect delay must not be negative"))
 	}
 	cfg := o.engine
 	cfg.BootstrapTimeout, cfg.WaitingTimeout, cfg.HandshakeTimeout, cfg.LostTimeout = o.patience, o.patience, o.patience, o.patience
