@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"pdrouter/sim"
@@ -133,6 +134,9 @@ func (s *scheduler) fault(engine int) sim.Fault {
 	f := sim.Fault{
 		Kind: kinds[s.IntN(len(kinds))], Count: s.IntN(3) * s.IntN(20), Tokens: s.IntN(14), Comments: s.IntN(4),
 		Delay: s.between(1, 30), Status: [...]int{429, 500, 502, 503}[s.IntN(4)],
+	}
+	if s.IntN(2) == 0 && (f.Status == 429 || f.Status == 503) {
+		f.Header = http.Header{"Retry-After": {"1"}}
 	}
 	if s.IntN(2) == 0 {
 		f.Body = `{"error":{"message":"told to fail","type":"x","param":null,"code":"told"}}`
