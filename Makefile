@@ -3,8 +3,9 @@ SHELL := bash
 GO    ?= go
 TOOL  := $(GO) tool -modfile=tools/go.mod
 FUZZ  ?= 20000x
+CHAOS ?= 10m
 
-.PHONY: help build demo test race lint fuzz bench pgo mutants mutants-fit check e2e-setup clean
+.PHONY: help build demo test race lint fuzz bench chaos chaos-brief pgo mutants mutants-fit check e2e-setup clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 16
@@ -16,7 +17,7 @@ demo: ## a simulated fleet and a router, in this terminal
 	@$(GO) run ./cmd/pdrouter demo $(ARGS)
 
 test: ## the tests, quickly
-	$(GO) test ./...
+	$(GO) test -short ./...
 
 race: e2e-setup ## the tests with the race detector, uncached
 	$(GO) test -race -count=1 ./...
@@ -32,6 +33,12 @@ fuzz: ## each fuzz target, FUZZ inputs or time each (default 20000x)
 bench: build ## CPU, memory and latency of the real binary beside two plain proxies
 	$(GO) run ./bench/overhead $(ARGS)
 
+chaos: ## the router before engines that are killed, stopped and restarted, for CHAOS (default 10m); ARGS='-seed N' repeats a run
+	$(GO) run ./bench/chaos -duration $(CHAOS) $(ARGS)
+
+chaos-brief: ## the same for a minute, with the race detector in the router
+	$(GO) run ./bench/chaos -duration 60s -race $(ARGS)
+
 pgo: ## bin/new.pgo, a profile for go build -pgo; not used, see docs/performance.md
 	@mkdir -p bin
 	$(GO) test -run '^$$' -bench Overhead -benchtime 3s -cpuprofile $(CURDIR)/bin/new.pgo -o bin/overhead.test ./cmd/pdrouter
@@ -45,7 +52,7 @@ e2e-setup: ## the Python and Node parts of the tests, in .venv and .cache
 mutants-fit: ## that each line which mutants would break still stands
 	@cd tools && $(GO) vet ./... && $(GO) build -o ../bin/mutants ./mutants && cd .. && bin/mutants -fit
 
-check: build lint mutants-fit race fuzz ## what CI runs
+check: build lint mutants-fit race chaos-brief fuzz ## what CI runs
 
 clean:
 	rm -rf bin .venv .cache

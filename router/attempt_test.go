@@ -374,24 +374,3 @@ func TestRefusedHandOff(t *testing.T) {
 	wait(t, "the release leg", func() bool { return len(f.decode.got()) == 2 })
 	wait(t, "the orphan to be counted", func() bool { return f.value(t, "pdrouter_orphaned_handoffs_total", nil) == 1 })
 }
-
-// TestPrefillFailsAfterHeldStreamEnded: a stream that decode has ended while it
-// was held, and whose prefill then
-// fails, has not been delivered: its client is told what failed.
-func TestPrefillFailsAfterHeldStreamEnded(t *testing.T) {
-	fail := make(chan struct{})
-	f := newFleet(t, "sglang", func(w http.ResponseWriter, r *http.Request) {
-		<-fail
-		reply(500, `{"message":"lost"}`)(w, r)
-	}, events(roleEvent, tokenEvent(1), finishEvent, doneEvent))
-	go func() {
-		defer close(fail)
-		wait(t, "decode's leg to end", func() bool { return f.legOutcome(t, "decode", "ok") == 1 })
-	}()
-
-	got := f.post(t, "/v1/chat/completions", streamRequest)
-
-	if code := got.header.Get("X-SMG-Error-Code"); got.status != 500 || code != "prefill_upstream_error" {
-		t.Errorf("status %d, code %q, want 500 and prefill_upstream_error\n%s", got.status, code, got.body)
-	}
-}

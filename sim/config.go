@@ -65,6 +65,13 @@ type Config struct {
 
 	NoMetrics     bool // as SGLang without --enable-metrics: /metrics is 404
 	NoCacheReport bool // usage says nothing of cached tokens
+
+	// Control serves /sim/faults and /sim/state, by which a running process is
+	// told to fail and tells its state. No real engine has them.
+	Control bool
+	// Violated, if not nil, is told each violation as it happens. It is called
+	// from the goroutine of a request and must not block.
+	Violated func(kind string)
 }
 
 // DefaultConfig returns the defaults, without dialect and role.

@@ -39,7 +39,9 @@
 // # Violations
 //
 // What a router must never do is counted by kind ([Engine.Violations]) and
-// answered as the real engine would, which is often with 200.
+// answered as the real engine would, which is often with 200. A process tells
+// each as it happens (Config.Violated), since it may be killed; with
+// Config.Control it can be told to fail and asked for its state over HTTP.
 //
 // # Units
 //

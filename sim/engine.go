@@ -70,10 +70,13 @@ func New(cfg Config) (*Engine, error) {
 	e := &Engine{
 		cfg:     cfg,
 		started: time.Now(),
-		id:      cfg.Role + "-" + randomHex(8),
-		peers:   &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4096, IdleConnTimeout: 30 * time.Second}},
-		live:    newLive(),
-		sched:   &scheduler{perToken: cfg.PrefillPerToken, slots: cfg.MaxRunning},
+
+		violations: violations{tell: cfg.Violated},
+
+		id:    cfg.Role + "-" + randomHex(8),
+		peers: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4096, IdleConnTimeout: 30 * time.Second}},
+		live:  newLive(),
+		sched: &scheduler{perToken: cfg.PrefillPerToken, slots: cfg.MaxRunning},
 	}
 	// SGLang's decode keeps no prefix cache.
 	caches := cfg.Dialect != SGLang || cfg.Role != Decode

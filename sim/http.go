@@ -24,6 +24,10 @@ func (e *Engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Server", "uvicorn")
 	w.Header().Set("Vary", "Origin")
 	path := r.URL.Path
+	if e.cfg.Control && strings.HasPrefix(path, controlPrefix) {
+		e.serveControl(w, r)
+		return
+	}
 	f := e.faults.match(path, e.cfg.Role)
 	if f != nil {
 		if f.strike(w, r, e.cfg.Dialect) {

@@ -29,15 +29,20 @@ const maxViolations = 4096
 
 // violations are those that an engine has seen, in order.
 type violations struct {
+	tell func(kind string) // nil: nobody
+
 	mu    sync.Mutex
 	kinds []string
 }
 
 func (v *violations) add(kind string) {
 	v.mu.Lock()
-	defer v.mu.Unlock()
 	if len(v.kinds) < maxViolations {
 		v.kinds = append(v.kinds, kind)
+	}
+	v.mu.Unlock()
+	if v.tell != nil {
+		v.tell(kind)
 	}
 }
 

@@ -38,6 +38,7 @@ var allowed = map[string][]string{
 	"systemd":        {},
 	"sim":            {},
 	"bench":          {"policy", "workers", "sim"},
+	"bench/chaos":    {"sim"},
 	"bench/overhead": {"exchange", "golang.org/x/term"},
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"pdrouter/sim"
@@ -21,6 +22,7 @@ type simOrder struct {
 	host                string
 	port, bootstrap     int
 	prefillUS, decodeUS int // per token
+	patience            time.Duration
 	faults              []sim.Fault
 }
 
@@ -34,7 +36,7 @@ engines do, holds KV blocks, needs no GPU, and answers each prompt with a text
 that is always the same. Its first line of output begins with its URL.
 
 It is strict: what a router must not do to an engine is answered as a real
-engine would, and told when the process ends.`,
+engine would, and told on stderr as it happens.`,
 		Example: `  pdrouter sim --dialect sglang --role prefill --port 21000 --bootstrap-port 21200
   pdrouter sim --dialect sglang --role decode --port 21100
   pdrouter sim --dialect vllm-nixl --role decode --fail die,tokens=5,nth=3,count=1`,
@@ -62,6 +64,10 @@ func (o *simOrder) bind(cmd *cobra.Command) {
 	f.IntVar(&o.engine.MaxRunning, "max-running", def.MaxRunning, "requests that have KV blocks at a time")
 	f.IntVar(&o.prefillUS, "prefill-us-per-token", 0, "time to compute a prompt token that is not cached, in microseconds")
 	f.IntVar(&o.decodeUS, "decode-us-per-token", 0, "time to generate a token, in microseconds")
+	f.DurationVar(&o.engine.Lease, "lease", def.Lease, "how long vllm-nixl's prefill holds blocks that nobody asks for")
+	f.DurationVar(&o.patience, "patience", 0, "how long one engine waits for the other at most; 0 is what the real ones do, up to 300s")
+	f.DurationVar(&o.engine.DisconnectDelay, "disconnect-delay", 0, "how long it takes to notice that a client has left; 0 is what the real ones take, up to 3s")
+	f.BoolVar(&o.engine.Control, "control", false, "serve /sim/faults (POST a fault, DELETE all) and GET /sim/state, for tests")
 	f.Var(&faultList{&o.faults}, "fail", "fail as told; may be repeated. KIND: "+strings.Join(faultKinds(), ", ")+". Keys: path, nth, count, status, delay, tokens, comments")
 	for flag, words := range map[string][]string{"dialect": {sim.SGLang, sim.VLLMNixl}, "role": {sim.Prefill, sim.Decode}} {
 		// The flag is there, and there is nothing else to fail.
@@ -74,7 +80,17 @@ func (o *simOrder) run(ctx context.Context, out, complaints io.Writer) error {
 	if o.prefillUS < 0 || o.decodeUS < 0 {
 		return asConfigFault(errors.New("sim: a time per token must not be negative"))
 	}
+	if o.engine.Lease < 0 || o.patience < 0 || o.engine.DisconnectDelay < 0 {
+		return asConfigFault(errors.New("sim: lease, patience and disconnect delay must not be negative"))
+	}
 	cfg := o.engine
+	cfg.BootstrapTimeout, cfg.WaitingTimeout, cfg.HandshakeTimeout, cfg.LostTimeout = o.patience, o.patience, o.patience, o.patience
+	var telling sync.Mutex
+	cfg.Violated = func(kind string) {
+		telling.Lock()
+		defer telling.Unlock()
+		fmt.Fprintln(complaints, "violation:", kind)
+	}
 	cfg.PrefillPerToken = time.Duration(o.prefillUS) * time.Microsecond
 	cfg.DecodePerToken = time.Duration(o.decodeUS) * time.Microsecond
 	cfg.Addr = net.JoinHostPort(o.host, strconv.Itoa(o.port))
@@ -91,9 +107,5 @@ func (o *simOrder) run(ctx context.Context, out, complaints io.Writer) error {
 		fmt.Fprintf(out, ", bootstrap port %d", e.BootstrapPort())
 	}
 	fmt.Fprintln(out)
-	err = e.Run(ctx)
-	for _, v := range e.Violations() {
-		fmt.Fprintln(complaints, "violation:", v)
-	}
-	return err
+	return e.Run(ctx)
 }

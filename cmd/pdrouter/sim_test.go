@@ -110,14 +110,14 @@ func TestSimDoesAsTold(t *testing.T) {
 	if _, _, err := request(t, "GET", url+"/health", "", ""); err == nil {
 		t.Error("/health was answered, which was to be reset")
 	}
-	// Misuse is answered as a real engine does, and told at the end.
+	// Misuse is answered as a real engine does, and told at once.
 	kv := `,"kv_transfer_params":{"do_remote_prefill":true,"remote_block_ids":[1]},"kv_transfer_params":{}}`
 	if status, _, _ := request(t, "POST", url+"/v1/completions", "secret", strings.TrimSuffix(body, "}")+kv); status != 200 {
 		t.Errorf("answer to a key that comes twice = %d, want 200", status)
 	}
 	terminate(t, p)
 	if got, want := complaints.String(), "violation: "+sim.DuplicateKey+"\n"; got != want {
-		t.Errorf("at its end it said %q, want %q", got, want)
+		t.Errorf("it said %q, want %q", got, want)
 	}
 }
 
