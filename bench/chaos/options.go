@@ -52,8 +52,9 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	return o, o.validate()
 }
 
-// defaultFloor is lenient: with one engine of three sick at any time, a router
-// that tried each request once and learnt nothing would be near it.
+// defaultFloor is what a router reaches that tries again where it may, with one
+// engine of three sick at any time: what fails is what had begun to stream, and
+// what waited for an engine that is stopped. One that tries once reaches 0.75.
 const defaultFloor = 0.9
 
 func knownDialects() []string { return []string{sim.SGLang, sim.VLLMNixl} }
