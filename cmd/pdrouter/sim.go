@@ -62,7 +62,7 @@ func (o *simOrder) bind(cmd *cobra.Command) {
 	f.IntVar(&o.engine.MaxRunning, "max-running", def.MaxRunning, "requests that have KV blocks at a time")
 	f.IntVar(&o.prefillUS, "prefill-us-per-token", 0, "time to compute a prompt token that is not cached, in microseconds")
 	f.IntVar(&o.decodeUS, "decode-us-per-token", 0, "time to generate a token, in microseconds")
-	f.Var(&faultList{&o.faults}, "fail", "fail as told; may be repeated. KIND: "+strings.Join(faultKinds(), ", ")+". Keys: path, nth, count, status, delay, tokens, comments")
+	f.Var(&faultList{&o.faults}, "fail", "fail as told; may be repeated. KIND: "+strings.Join(faultKinds(), ", ")+". Keys: path, nth, count, status, delay, tokens, comments, peer")
 	for flag, words := range map[string][]string{"dialect": {sim.SGLang, sim.VLLMNixl}, "role": {sim.Prefill, sim.Decode}} {
 		// The flag is there, and there is nothing else to fail.
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
