@@ -190,7 +190,7 @@ func restarted(before, now workers.Report) string {
 		return fmt.Sprintf("it runs since %s, and not since %s any more", b.UTC().Format(time.RFC3339), a.UTC().Format(time.RFC3339))
 	case before.At.IsZero():
 		return "" // there was none before
-	case now.PromptTokens < before.PromptTokens || now.GeneratedTokens < before.GeneratedTokens:
+	case now.PromptTokens < before.PromptTokens || now.GeneratedTokens < before.GeneratedTokens || now.ProcessSeconds < before.ProcessSeconds:
 		return "its totals began anew"
 	default:
 		return ""

@@ -246,6 +246,11 @@ func TestRestartIsSeen(t *testing.T) {
 		}
 		return r
 	}
+	spent := func(seconds float64) workers.Report { // by an engine that has had no request
+		r := at(0, 0)
+		r.ProcessSeconds = seconds
+		return r
+	}
 	for name, c := range map[string]struct {
 		before, now workers.Report
 		want        bool
@@ -257,6 +262,8 @@ func TestRestartIsSeen(t *testing.T) {
 		"the first start time that is told":      {at(0, 5), at(1000, 6), false},
 		"no total either":                        {at(0, math.NaN()), at(0, math.NaN()), false},
 		"the same start time, a total that fell": {at(1000, 5), at(1000, 4), false},
+		"CPU time that fell":                     {spent(30), spent(20), true},
+		"CPU time that grew":                     {spent(30), spent(31), false},
 		"the first report of all":                {workers.Report{}, at(1000, 4), false},
 	} {
 		t.Run(name, func(t *testing.T) {
