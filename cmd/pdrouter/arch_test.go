@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"systemd":        {},
 	"sim":            {},
 	"bench":          {"policy", "workers", "sim"},
-	"bench/overhead": {"exchange", "golang.org/x/term"},
+	"bench/overhead": {"exchange", "health", "policy", "workers", "golang.org/x/term"},
 }
 
 func TestDependencyDirection(t *testing.T) {
