@@ -88,6 +88,9 @@ func TestWedgedEngine(t *testing.T) {
 			if lines := f.logged("worker's progress: in trouble", sick.URL()); len(lines) != 1 || !strings.Contains(lines[0], "no progress since") {
 				t.Errorf("log = %q, want one line with the reason", lines)
 			}
+			if got := f.scraped(t).sum("smg_worker_health", `worker="`+sick.URL()+`"`); got != 0 {
+				t.Errorf("smg_worker_health = %v, want 0", got)
+			}
 			sick.ClearFaults()
 			if !eventually(func() bool { return !stalled() && sick.Stats().TotalRequests > stuck.TotalRequests+5 }) {
 				t.Error("it is not let in again")

@@ -80,8 +80,8 @@ func TestSickPrefill(t *testing.T) {
 			if !eventually(func() bool { return f.scraped(t).legs(sick.URL()) >= threshold+3 }) {
 				t.Error("it is not tried")
 			}
-			// Each failed trial doubles the open time, of which a fifth is jitter.
-			if took, least := time.Since(opened), open*7*8/10; took < least {
+			// Each failed trial doubles the open time: 1 + 2 + 4, less jitter.
+			if took, least := time.Since(opened), open*4; took < least {
 				t.Errorf("three trials within %v, want at least %v", took, least)
 			}
 			sick.ClearFaults()
