@@ -71,6 +71,20 @@ func TestProgress(t *testing.T) {
 				t.Errorf("events are %q, want %q", f.history(Progress), want)
 			}
 		},
+		"that clients leave one that has hung is no progress": func(t *testing.T, f *fleet, r *reporter) {
+			r.last.Running, r.last.KVUsed = 8, 8000
+			times(3, func() { r.report(same) })
+			times(5, func() {
+				r.report(func(n *workers.Report) { n.Running--; n.KVUsed -= 1000 })
+				if f.barOf(r.w, workers.Stalled) <= time.Second {
+					t.Fatal("it is not barred until the next report")
+				}
+			})
+			r.report(func(n *workers.Report) { n.Running = 0 })
+			if f.barOf(r.w, workers.Stalled) > 0 {
+				t.Error("it is barred, though there is nothing that it could get on with")
+			}
+		},
 		"reports that come fast take 3 s all the same": func(t *testing.T, f *fleet, r *reporter) {
 			times(20, func() {
 				before := r.last

@@ -264,6 +264,8 @@ func (d *daemon) heed(e health.Event) {
 	switch e.To {
 	case "closed", "answering", "moving":
 		log.Info("worker's " + string(e.Topic) + ": well again")
+	case "half-open":
+		log.Info("worker's " + string(e.Topic) + ": it is tried again")
 	default:
 		log.Warn("worker's " + string(e.Topic) + ": in trouble")
 	}
