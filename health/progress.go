@@ -102,7 +102,11 @@ func (p *progress) see(before, now workers.Report, m movement, limit time.Durati
 	defer p.mu.Unlock()
 	if m == worked || m == stirred && !p.wedged {
 		p.still, p.since = 0, now.At
-		p.endWedgeLocked("it gets on again")
+		why := "it gets on again"
+		if now.Running == 0 {
+			why = "it has nothing left to do"
+		}
+		p.endWedgeLocked(why)
 		return
 	}
 	if p.still == 0 {
