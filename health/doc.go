@@ -57,7 +57,8 @@
 //
 //   - A worker with requests running for which nothing moved for
 //     --worker-wedge-secs (no tokens, no space in use, no outcome of ours, in
-//     three reports in a row) is barred until something does.
+//     three reports in a row) is barred until it works, or has nothing to do. That
+//     requests come and go shows that it may, and lets nobody in again.
 //   - A connection that fails after --worker-stall-secs without any sign of life
 //     bars the worker at once, until it is heard of or 10 s have passed.
 //   - A probe that fails --health-failure-threshold times in a row bars the

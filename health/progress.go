@@ -84,9 +84,12 @@ func (j *Judge) Reported(w *workers.Worker, before, now workers.Report) {
 	if j.cfg.WedgeTime <= 0 {
 		return
 	}
-	moved := !telling(before, now) || progressed(before, now) || d.good.Load() > before.At.UnixNano()
+	m := movementOf(before, now)
+	if d.good.Load() > before.At.UnixNano() {
+		m = worked
+	}
 	j.failing.Lock()
-	d.progress.see(before, now, moved, j.cfg.WedgeTime, func() bool { return j.isLast(w) })
+	d.progress.see(before, now, m, j.cfg.WedgeTime, func() bool { return j.isLast(w) })
 	j.failing.Unlock()
 	d.progress.out.flush()
 }
@@ -94,12 +97,16 @@ func (j *Judge) Reported(w *workers.Worker, before, now workers.Report) {
 // see judges by one more report. Spare says that the worker is not to be barred
 // all the same, being the last of its role; it is asked with the lock held, and
 // looks at other workers only.
-func (p *progress) see(before, now workers.Report, moved bool, limit time.Duration, spare func() bool) {
+func (p *progress) see(before, now workers.Report, m movement, limit time.Duration, spare func() bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if moved {
+	if m == worked || m == stirred && !p.wedged {
 		p.still, p.since = 0, now.At
-		p.endWedgeLocked("it gets on again")
+		why := "it gets on again"
+		if now.Running == 0 {
+			why = "it has nothing left to do"
+		}
+		p.endWedgeLocked(why)
 		return
 	}
 	if p.still == 0 {
@@ -129,6 +136,38 @@ func (p *progress) endWedgeLocked(why string) {
 	}
 }
 
+// A movement is what two reports show of what happened in between.
+type movement uint8
+
+const (
+	nothing movement = iota
+
+	// stirred says that requests came or went, or that space was filled or
+	// freed. It speaks for a worker: a long prompt fills space well before its
+	// tokens are counted. But clients leave a worker that has hung, too, and
+	// that must not let others in.
+	stirred
+
+	// worked says that something moved that only work moves, or that there was
+	// nothing to do, or that it cannot be told.
+	worked
+)
+
+// movementOf tells what two reports show.
+func movementOf(a, b workers.Report) movement {
+	switch {
+	case !telling(a, b):
+		return worked
+	case differ(a.PromptTokens, b.PromptTokens), differ(a.GeneratedTokens, b.GeneratedTokens),
+		differ(a.TransferredIn, b.TransferredIn), differ(a.ComputedLocally, b.ComputedLocally):
+		return worked
+	case differ(a.Running, b.Running), differ(a.KVUsed, b.KVUsed):
+		return stirred
+	default:
+		return nothing
+	}
+}
+
 // telling reports whether two reports can show a lack of progress: near
 // enough to one another, with requests running in both, and with a total in both
 // that would have moved.
@@ -140,24 +179,7 @@ func telling(a, b workers.Report) bool {
 
 func told(a, b float64) bool { return !math.IsNaN(a) && !math.IsNaN(b) }
 
-// progressed reports whether anything moved that only moves when work is done.
-// Space in use counts too: a long prompt fills it well before its tokens are
-// counted.
-func progressed(a, b workers.Report) bool {
-	for _, of := range [...][2]float64{
-		{a.PromptTokens, b.PromptTokens},
-		{a.GeneratedTokens, b.GeneratedTokens},
-		{a.TransferredIn, b.TransferredIn},
-		{a.ComputedLocally, b.ComputedLocally},
-		{a.Running, b.Running},
-		{a.KVUsed, b.KVUsed},
-	} {
-		if told(of[0], of[1]) && of[0] != of[1] {
-			return true
-		}
-	}
-	return false
-}
+func differ(a, b float64) bool { return told(a, b) && a != b }
 
 // lostTouch bars a worker whose connection failed after it had been silent.
 func (j *Judge) lostTouch(d *ward, o outcome, now time.Time) {
@@ -190,7 +212,7 @@ func restarted(before, now workers.Report) string {
 		return fmt.Sprintf("it runs since %s, and not since %s any more", b.UTC().Format(time.RFC3339), a.UTC().Format(time.RFC3339))
 	case before.At.IsZero():
 		return "" // there was none before
-	case now.PromptTokens < before.PromptTokens || now.GeneratedTokens < before.GeneratedTokens:
+	case now.PromptTokens < before.PromptTokens || now.GeneratedTokens < before.GeneratedTokens || now.ProcessSeconds < before.ProcessSeconds:
 		return "its totals began anew"
 	default:
 		return ""

@@ -71,6 +71,20 @@ func TestProgress(t *testing.T) {
 				t.Errorf("events are %q, want %q", f.history(Progress), want)
 			}
 		},
+		"that clients leave one that has hung is no progress": func(t *testing.T, f *fleet, r *reporter) {
+			r.last.Running, r.last.KVUsed = 8, 8000
+			times(3, func() { r.report(same) })
+			times(5, func() {
+				r.report(func(n *workers.Report) { n.Running--; n.KVUsed -= 1000 })
+				if f.barOf(r.w, workers.Stalled) <= time.Second {
+					t.Fatal("it is not barred until the next report")
+				}
+			})
+			r.report(func(n *workers.Report) { n.Running = 0 })
+			if f.barOf(r.w, workers.Stalled) > 0 {
+				t.Error("it is barred, though there is nothing that it could get on with")
+			}
+		},
 		"reports that come fast take 3 s all the same": func(t *testing.T, f *fleet, r *reporter) {
 			times(20, func() {
 				before := r.last
@@ -246,6 +260,11 @@ func TestRestartIsSeen(t *testing.T) {
 		}
 		return r
 	}
+	spent := func(seconds float64) workers.Report { // by an engine that has had no request
+		r := at(0, 0)
+		r.ProcessSeconds = seconds
+		return r
+	}
 	for name, c := range map[string]struct {
 		before, now workers.Report
 		want        bool
@@ -257,6 +276,8 @@ func TestRestartIsSeen(t *testing.T) {
 		"the first start time that is told":      {at(0, 5), at(1000, 6), false},
 		"no total either":                        {at(0, math.NaN()), at(0, math.NaN()), false},
 		"the same start time, a total that fell": {at(1000, 5), at(1000, 4), false},
+		"CPU time that fell":                     {spent(30), spent(20), true},
+		"CPU time that grew":                     {spent(30), spent(31), false},
 		"the first report of all":                {workers.Report{}, at(1000, 4), false},
 	} {
 		t.Run(name, func(t *testing.T) {

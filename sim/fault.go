@@ -31,7 +31,12 @@ const (
 	FaultCloseMid      = "close-mid"       // close the connection after Tokens tokens, amid the chunks
 	FaultEndEarly      = "end-early"       // end the body in order after Tokens tokens, without [DONE]
 	FaultStall         = "stall"           // say nothing more after Tokens tokens
+	FaultWedge         = "wedge"           // make no token after Tokens until ClearFaults: the request keeps its place and its blocks
 )
+
+// FaultCutOff is no fault of a request but of a way: a decode engine cannot reach
+// the prefill engine whose BootstrapAddr is Peer. Both serve all others.
+const FaultCutOff = "cut-off"
 
 // A Fault is told to an engine by Fail.
 type Fault struct {
@@ -47,6 +52,9 @@ type Fault struct {
 	Delay    time.Duration // FaultSlow; FaultStatus: before the head
 	Tokens   int
 	Comments int
+	Peer     string // FaultCutOff: host:port; "" is every prefill engine
+
+	over chan struct{} // closed by ClearFaults
 }
 
 // faults are an engine's script.
@@ -65,6 +73,7 @@ type scripted struct {
 func (e *Engine) Fail(f Fault) {
 	e.faults.mu.Lock()
 	defer e.faults.mu.Unlock()
+	f.over = make(chan struct{})
 	e.faults.list = append(e.faults.list, &scripted{Fault: f})
 }
 
@@ -72,6 +81,9 @@ func (e *Engine) Fail(f Fault) {
 func (e *Engine) ClearFaults() {
 	e.faults.mu.Lock()
 	defer e.faults.mu.Unlock()
+	for _, s := range e.faults.list {
+		close(s.over)
+	}
 	e.faults.list = nil
 }
 
@@ -81,16 +93,33 @@ func (f *faults) match(path, role string) *Fault {
 	defer f.mu.Unlock()
 	var hit *Fault
 	for _, s := range f.list {
-		if s.Path != path && (s.Path != "" || !generates(path)) || s.Leg != "" && s.Leg != role {
+		if s.Kind == FaultCutOff || s.Path != path && (s.Path != "" || !generates(path)) || s.Leg != "" && s.Leg != role {
 			continue
 		}
-		s.seen++
-		first := max(s.Nth, 1)
-		if hit == nil && s.seen >= first && (s.Count == 0 || s.seen < first+s.Count) {
+		if s.isTurn() && hit == nil {
 			hit = &s.Fault
 		}
 	}
 	return hit
+}
+
+// cutOff reports whether this time the prefill engine at addr cannot be reached.
+func (f *faults) cutOff(addr string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.list {
+		if s.Kind == FaultCutOff && (s.Peer == "" || s.Peer == addr) && s.isTurn() {
+			return true
+		}
+	}
+	return false
+}
+
+// isTurn counts one more occasion, and reports whether the fault strikes at it.
+func (s *scripted) isTurn() bool {
+	s.seen++
+	first := max(s.Nth, 1)
+	return s.seen >= first && (s.Count == 0 || s.seen < first+s.Count)
 }
 
 // generates reports whether path is an endpoint that generates.
@@ -104,7 +133,7 @@ func (f *Fault) midway() *Fault {
 		return nil
 	}
 	switch f.Kind {
-	case FaultSlow, FaultDie, FaultCloseMid, FaultEndEarly, FaultStall:
+	case FaultSlow, FaultDie, FaultCloseMid, FaultEndEarly, FaultStall, FaultWedge:
 		return f
 	}
 	return nil

@@ -24,7 +24,7 @@ func (c *call) fetch(l *leg) (handOff, error) {
 	e := c.e
 	host, port := c.r.host(l.index), c.r.port(l.index, e.BootstrapPort())
 	addr := net.JoinHostPort(host, strconv.Itoa(port))
-	if host == "" {
+	if host == "" || e.faults.cutOff(addr) {
 		return handOff{}, c.fetchFailed(l, addr, errUnreachable)
 	}
 	if err := e.handshake(c.ctx, addr); err != nil {

@@ -73,6 +73,10 @@ func (l *leg) generate(ctx context.Context) error {
 				break
 			}
 		}
+		if err := l.wedged(ctx); err != nil {
+			l.e.sched.leave(l.q)
+			return err
+		}
 		k := l.stride(pace.per, min(steps-l.count, covered-l.q.tokens()+1))
 		if preempted, err := pace.wait(ctx, l.q.evicted, k); err != nil {
 			l.e.sched.leave(l.q)
@@ -91,6 +95,21 @@ func (l *leg) generate(ctx context.Context) error {
 		l.reason = "stop"
 	}
 	return nil
+}
+
+// wedged waits as long as a fault keeps the leg from getting on.
+func (l *leg) wedged(ctx context.Context) error {
+	if f := l.fault; f == nil || f.Kind != FaultWedge || l.count < f.Tokens {
+		return nil
+	}
+	select {
+	case <-l.fault.over:
+		l.fault = nil
+		l.pace.restart()
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // stride returns how many tokens to make at a time, at most most.

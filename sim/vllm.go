@@ -224,7 +224,11 @@ func (c *call) vllmPull(l *leg) (id uint64, err error) {
 // pull asks prefill for the blocks that the body names.
 func (c *call) pull() (kv pulledKV, err error) {
 	p := c.r.params
-	err = c.side(c.ctx, pullPath, &kv)
+	if c.e.faults.cutOff(c.sideAddr()) {
+		err = errUnreachable
+	} else {
+		err = c.side(c.ctx, pullPath, &kv)
+	}
 	addr := *p.RemoteEngineID + "@" + c.sideAddr()
 	switch {
 	case err == nil && !kv.WrongEngine:

@@ -31,6 +31,12 @@ func bench(ctx context.Context, opts options) error {
 	if err := s.runOpen(ctx, &r, show); err != nil {
 		return err
 	}
+	if opts.wantsChoosing() {
+		show.line("choosing")
+		if r.choosing, err = measureChoosing(ctx, opts.rounds); err != nil {
+			return err
+		}
+	}
 	show.end()
 	if opts.json {
 		return r.writeJSON(os.Stdout)

@@ -26,6 +26,9 @@
 // sim's speed. Stubs say who they are, read a body to its end, check that
 // hand-off keys are in it, and send an answer that was made beforehand.
 //
+// At the end, what decides where a request goes is measured by itself, in this
+// process: registry, policy and breakers (choosing.go).
+//
 // # Invariants
 //
 // An answer counts only if it has status 200 and the length that the engine

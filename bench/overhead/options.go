@@ -67,11 +67,7 @@ func (o options) validate() error {
 
 // names are what -only takes.
 func names() []string {
-	var all []string
-	for _, w := range workloads() {
-		all = append(all, w.name)
-	}
-	return append(all, systems()...)
+	return append(work(), systems()...)
 }
 
 // wants reports whether -only leaves room for name, which is one of kin.
@@ -80,12 +76,18 @@ func (o options) wants(name string, kin []string) bool {
 	return !named || slices.Contains(o.only, name)
 }
 
-func (o options) wantsWorkload(w workload) bool {
-	var kin []string
-	for _, k := range workloads() {
-		kin = append(kin, k.name)
+func (o options) wantsWorkload(w workload) bool { return o.wants(w.name, work()) }
+
+// wantsChoosing reports whether -only leaves room for it. It has no systems.
+func (o options) wantsChoosing() bool { return o.wants(choose, work()) }
+
+// work is what is measured: the workloads, and choosing.
+func work() []string {
+	all := []string{choose}
+	for _, w := range workloads() {
+		all = append(all, w.name)
 	}
-	return o.wants(w.name, kin)
+	return all
 }
 
 // systems returns the systems asked for, in the order of the report.

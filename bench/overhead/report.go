@@ -12,8 +12,9 @@ import (
 
 // A report gathers samples.
 type report struct {
-	opts options
-	rows []*row // in the order in which they first came
+	opts     options
+	rows     []*row // in the order in which they first came
+	choosing []choosing
 }
 
 // A row is all samples of one workload on one system.
@@ -111,7 +112,7 @@ func (r *report) writeJSON(w io.Writer) error {
 	out.SetIndent("", "  ")
 	return out.Encode(map[string]any{
 		"dialect": r.opts.dialect, "concurrency": r.opts.concurrency, "rounds": r.opts.rounds,
-		"duration_s": r.opts.duration.Seconds(), "streams": r.opts.streams, "results": r.results(), "goals": r.goals(),
+		"duration_s": r.opts.duration.Seconds(), "streams": r.opts.streams, "results": r.results(), "choosing": r.choosing, "goals": r.goals(),
 	})
 }
 

@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 	"sim":            {},
 	"bench":          {"policy", "workers", "sim"},
 	"bench/chaos":    {"sim"},
-	"bench/overhead": {"exchange", "golang.org/x/term"},
+	"bench/overhead": {"exchange", "health", "policy", "workers", "golang.org/x/term"},
 }
 
 func TestDependencyDirection(t *testing.T) {

@@ -280,6 +280,8 @@ func (d *daemon) heed(e health.Event) {
 	switch e.To {
 	case "closed", "answering", "moving":
 		log.Info("worker's " + string(e.Topic) + ": well again")
+	case "half-open":
+		log.Info("worker's " + string(e.Topic) + ": it is tried again")
 	default:
 		log.Warn("worker's " + string(e.Topic) + ": in trouble")
 	}
@@ -291,7 +293,7 @@ func (d *daemon) workerStates() []metrics.WorkerState {
 	for _, s := range statuses {
 		state := metrics.WorkerState{
 			URL: s.Worker.URL, Role: s.Worker.Role.String(), Models: s.Facts.Models,
-			Ready: s.State == workers.Ready, InFlight: s.InFlight,
+			Ready: s.State == workers.Ready && !leftOut(s.Bars), InFlight: s.InFlight,
 		}
 		// A worker that was removed and added again is there twice until the
 		// old one's requests have ended.
@@ -304,4 +306,10 @@ func (d *daemon) workerStates() []metrics.WorkerState {
 		states = append(states, state)
 	}
 	return states
+}
+
+// leftOut reports whether bars say that something is wrong with a worker. To
+// have enough to do is nothing wrong.
+func leftOut(bars []workers.Bar) bool {
+	return slices.ContainsFunc(bars, func(b workers.Bar) bool { return b.Cause != workers.Backpressure })
 }

@@ -68,7 +68,7 @@ func (o *simOrder) bind(cmd *cobra.Command) {
 	f.DurationVar(&o.patience, "patience", 0, "how long one engine waits for the other at most; 0 is what the real ones do, up to 300s")
 	f.DurationVar(&o.engine.DisconnectDelay, "disconnect-delay", 0, "how long it takes to notice that a client has left; 0 is what the real ones take, up to 3s")
 	f.BoolVar(&o.engine.Control, "control", false, "serve /sim/faults (POST a fault, DELETE all) and GET /sim/state, for tests")
-	f.Var(&faultList{&o.faults}, "fail", "fail as told; may be repeated. KIND: "+strings.Join(faultKinds(), ", ")+". Keys: path, nth, count, status, delay, tokens, comments")
+	f.Var(&faultList{&o.faults}, "fail", "fail as told; may be repeated. KIND: "+strings.Join(faultKinds(), ", ")+". Keys: path, nth, count, status, delay, tokens, comments, peer")
 	for flag, words := range map[string][]string{"dialect": {sim.SGLang, sim.VLLMNixl}, "role": {sim.Prefill, sim.Decode}} {
 		// The flag is there, and there is nothing else to fail.
 		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))

@@ -16,7 +16,7 @@ func faultKinds() []string {
 		sim.FaultStatus, sim.FaultReset, sim.FaultClose, sim.FaultHang, sim.FaultHangAfterHead,
 		sim.FaultGarbage, sim.FaultNotJSON, sim.FaultCutJSON, sim.FaultShortJSON, sim.FaultErrorFrame,
 		sim.FaultSplit, sim.FaultComments, sim.FaultSlow, sim.FaultDie, sim.FaultCloseMid,
-		sim.FaultEndEarly, sim.FaultStall,
+		sim.FaultEndEarly, sim.FaultStall, sim.FaultWedge, sim.FaultCutOff,
 	}
 }
 
@@ -55,10 +55,12 @@ func setFault(f *sim.Fault, key, value string) error {
 		f.Tokens, err = parseCount(value)
 	case "comments":
 		f.Comments, err = parseCount(value)
+	case "peer":
+		f.Peer = value
 	case "status":
 		f.Status, err = parseCount(value)
 	default:
-		return fmt.Errorf("%q is unknown; known are comments, count, delay, nth, path, status, tokens", key)
+		return fmt.Errorf("%q is unknown; known are comments, count, delay, nth, path, peer, status, tokens", key)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)

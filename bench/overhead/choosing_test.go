@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pdrouter/health"
+)
+
+// TestChoosingAllocates nothing of ours: gobreaker makes a closure for each
+// outcome that it books, and a request has two.
+func TestChoosingAllocates(t *testing.T) {
+	off := health.DefaultConfig()
+	off.DisableBreakers = true
+	for _, c := range []struct {
+		name string
+		cfg  health.Config
+		want float64
+	}{
+		{"with breakers", health.DefaultConfig(), 2},
+		{"without", off, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, err := newDispatch(t.Context(), 8, c.cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.registry.Close()
+			got := testing.AllocsPerRun(1000, func() {
+				if err := d.next(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			})
+			if got != c.want {
+				t.Errorf("a request allocates %v times, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestChoosingIsReported(t *testing.T) {
+	r := report{choosing: []choosing{{8, 3.21, 8}, {128, 30, 25}}}
+	want := "reached: choosing among 8 workers, leases and breakers: 3.2 us of CPU per request, at most 8 wanted\n" +
+		"missed:  choosing among 128 workers, leases and breakers: 30.0 us of CPU per request, at most 25 wanted"
+	if got := strings.Join(r.goals(), "\n"); got != want {
+		t.Errorf("goals =\n%s\nwant\n%s", got, want)
+	}
+}
+
+// BenchmarkChoosing is for profiles; `make bench` has the figures.
+func BenchmarkChoosing(b *testing.B) {
+	for _, c := range choosingGoals() {
+		b.Run(fmt.Sprintf("workers=%d", c.Workers), func(b *testing.B) {
+			d, err := newDispatch(b.Context(), c.Workers, health.DefaultConfig())
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer d.registry.Close()
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := d.next(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
