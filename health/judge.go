@@ -19,8 +19,6 @@ type Judge struct {
 	// failing serialises what is decided by whether a worker is the last of its
 	// role: of two that fail at the same time, one is it. Only failures take it.
 	failing sync.Mutex
-
-	legs sync.Mutex // guards Legs and Outcome of every permit
 }
 
 // The places of a Permit that belong to one breaker each.
@@ -40,7 +38,8 @@ func NewJudge(cfg Config, registry Registry, observe func(Event)) *Judge {
 // Permit implements workers.Judge. Whoever refuses bars its worker or pair, so
 // that the next pick is another one.
 func (j *Judge) Permit(p *workers.Permit, prefill, decode *workers.Worker) bool {
-	*p = workers.Permit{Prefill: prefill, Decode: decode}
+	p.Prefill, p.Decode, p.Legs = prefill, decode, 0
+	p.Epoch, p.Done, p.Outcome = [3]uint64{}, [3]func(error){}, [2]error{}
 	if j.cfg.DisableBreakers {
 		return true
 	}
@@ -104,8 +103,8 @@ func (j *Judge) Ended(p *workers.Permit, role workers.Role, outcome error) {
 
 // endLeg notes that a leg has ended, and reports whether both have.
 func (j *Judge) endLeg(p *workers.Permit, role workers.Role, outcome error) bool {
-	j.legs.Lock()
-	defer j.legs.Unlock()
+	p.Lock()
+	defer p.Unlock()
 	if p.Legs&(1<<role) != 0 {
 		panic("health: the " + role.String() + " leg of a pair ended twice")
 	}

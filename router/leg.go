@@ -86,6 +86,9 @@ func (h *Handler) engineError(role workers.Role, said *transfer.EngineError, ret
 	}
 	e.Again = mayHelp(e.Status)
 	e.Fault = faultOf(role, said, e)
+	if e.RetryAfter == "" && e.Fault != nil && e.Fault.Kind == workers.Busy {
+		e.RetryAfter = "1" // a client without one may come again at once
+	}
 	return e
 }
 

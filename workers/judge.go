@@ -1,5 +1,7 @@
 package workers
 
+import "sync"
+
 // A Judge decides, by outcomes and by what engines report, who may take
 // requests. Package health implements it. It says what it decided by
 // Registry.Bar and Registry.BarPair. Its methods are called outside the
@@ -19,9 +21,10 @@ type Judge interface {
 }
 
 // A Permit is what a Judge keeps for one pair of leases. It is part of the
-// Pair, so that a lease allocates nothing. The mutex of whoever fills it in
-// guards it.
+// Pair, so that a lease allocates nothing.
 type Permit struct {
+	sync.Mutex // guards Outcome and Legs: two goroutines may end the two legs
+
 	Prefill, Decode *Worker
 	Epoch           [3]uint64      // of the breakers of prefill, decode and the pair
 	Done            [3]func(error) // gives a trial's place back; nil where this is no trial

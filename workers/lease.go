@@ -85,7 +85,7 @@ func (r *Registry) tryPick(need Need, pair *Pair) (wait time.Duration, changed <
 	}
 	c := r.chooser.Choose(need, left)
 	pool := &left[c.Pool]
-	pair.Dialect, pair.permit = pool.Dialect, Permit{}
+	pair.Dialect = pool.Dialect
 	r.grantLocked(&pair.Prefill, pool.Prefill[c.Prefill], &pair.permit)
 	r.grantLocked(&pair.Decode, pool.Decode[c.Decode], &pair.permit)
 	return 0, nil, nil
