@@ -41,10 +41,10 @@ func NewJudge(cfg Config, registry Registry, observe func(Event)) *Judge {
 // that the next pick is another one.
 func (j *Judge) Permit(p *workers.Permit, prefill, decode *workers.Worker) bool {
 	*p = workers.Permit{Prefill: prefill, Decode: decode}
+	first, second := j.ward(prefill), j.ward(decode)
 	if j.cfg.DisableBreakers {
 		return true
 	}
-	first, second := j.ward(prefill), j.ward(decode)
 	breakers := [3]*breaker{ofPrefill: first.breaker, ofDecode: second.breaker}
 	if both := first.pairOf(decode); both != nil {
 		breakers[ofPair] = both.breaker
@@ -71,6 +71,10 @@ func take(p *workers.Permit, place int, b *breaker) bool {
 	return ok
 }
 
+func passOf(p *workers.Permit, place int) pass {
+	return pass{p.Epoch[place], p.Done[place], p.Begun[place]}
+}
+
 // give gives back a pass that was not used.
 func give(p *workers.Permit, place int, b *breaker) {
 	book(p, place, b, verdict{})
@@ -79,7 +83,7 @@ func give(p *workers.Permit, place int, b *breaker) {
 
 // book ends a pass.
 func book(p *workers.Permit, place int, b *breaker, v verdict) {
-	if b.tell(pass{p.Epoch[place], p.Done[place]}, v) {
+	if b.tell(passOf(p, place), v) {
 		b.out.flush()
 	}
 }
@@ -138,7 +142,7 @@ func (j *Judge) judge(p *workers.Permit, place int, d *ward, o outcome) {
 	case failed:
 		j.failing.Lock()
 		v := verdict{kind: bad, fault: o.fault, err: o.err, last: j.isLast(d.worker)}
-		news := d.breaker.tell(pass{p.Epoch[place], p.Done[place]}, v)
+		news := d.breaker.tell(passOf(p, place), v)
 		j.failing.Unlock()
 		if news {
 			d.breaks.flush()

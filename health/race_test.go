@@ -29,7 +29,7 @@ func TestManyAtOnce(t *testing.T) {
 		for last := time.Now(); ctx.Err() == nil; {
 			now := time.Now()
 			started := now.Add(time.Duration(rand.IntN(3)) * time.Hour)
-			f.Reported(f.decode[rand.IntN(3)], workers.Report{At: last, Started: now}, workers.Report{At: now, Started: started})
+			f.Reported(f.decode[rand.IntN(3)], workers.Report{At: last, Started: now}, workers.Report{At: now, Started: started}, nil)
 			f.Breakers()
 			last = now
 		}
@@ -46,6 +46,9 @@ func TestManyAtOnce(t *testing.T) {
 				var legs errgroup.Group
 				for role := range workers.Role(2) {
 					legs.Go(func() error {
+						if role == workers.Decode && rand.IntN(2) == 0 {
+							f.Began(permit)
+						}
 						f.Ended(permit, role, outcomes[rand.IntN(len(outcomes))])
 						return nil
 					})

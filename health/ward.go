@@ -18,6 +18,11 @@ type ward struct {
 	// life. In nanoseconds, read and written by every request.
 	good, alive atomic.Int64
 
+	// Whether it has given a report, and why it gave none the last time; nil if
+	// it was heard of since.
+	reports atomic.Bool
+	missed  atomic.Pointer[workers.Fault]
+
 	// Whether its probes bar it. The Monitor sets it.
 	sick   atomic.Bool
 	probes *outbox
@@ -113,6 +118,9 @@ func (d *ward) live(now time.Time) bool {
 // lives notes a sign of life.
 func (d *ward) lives(now time.Time) {
 	d.alive.Store(now.UnixNano())
+	if d.missed.Load() != nil {
+		d.missed.Store(nil)
+	}
 	if d.progress.silent.Load() {
 		d.progress.heard()
 	}

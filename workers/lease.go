@@ -107,6 +107,14 @@ func (r *Registry) takeBack(pair *Pair) {
 	}
 }
 
+// Began tells, of a decode lease, that the first token has come. It is called
+// before Done, once at most.
+func (l *Lease) Began() {
+	if j := l.registry.judge; j != nil && l.permit != nil {
+		j.Began(l.permit)
+	}
+}
+
 // Done ends the lease, with what the leg says about its worker: nil if the
 // worker did its job (a 400 is doing its job), context.Canceled if we cannot
 // tell, a *Fault, or anything else if it was the worker's fault. A second call

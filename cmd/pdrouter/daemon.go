@@ -224,6 +224,8 @@ func (d *daemon) logWorker(e workers.Event) {
 		log.Info("worker gone: its last request has ended")
 	case workers.Learned:
 		log.Warn("worker is another engine than before", zap.String("reason", e.Reason))
+	case workers.Misfit:
+		log.Warn("workers do not fit one another", zap.String("reason", e.Reason))
 	case workers.Unread:
 		log.Warn("worker's load cannot be read", zap.String("reason", e.Reason))
 	case workers.Read:

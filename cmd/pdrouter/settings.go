@@ -120,6 +120,7 @@ func (in *intake) healthSettings() []setting {
 		{name: "disable-health-check", value: newSwitch(&h.DisableProbes), usage: "no probes"},
 		{name: "worker-stall-secs", value: newSeconds(&h.StallTime), usage: "silence of a worker after which one failed connection leaves it out; 0: never"},
 		{name: "worker-wedge-secs", value: newSeconds(&h.WedgeTime), usage: "time without progress after which a worker gets nothing new; 0: never"},
+		{name: "worker-stale-secs", value: newSeconds(&h.StaleTime), usage: "age of a worker's last report, and of any other sign of life, after which it gets nothing new until it is heard of; 0: never"},
 	}
 }
 
