@@ -80,6 +80,11 @@ type Config struct {
 
 	// DisableProbes sends none (--disable-health-check).
 	DisableProbes bool
+
+	// CanaryInterval is for how long a pair must have had no request to be sent
+	// a canary, and the time from one canary to the next. Default 0: none is
+	// sent (--canary-interval).
+	CanaryInterval time.Duration
 }
 
 // DefaultConfig returns the configuration of a daemon started without flags.
@@ -131,6 +136,7 @@ func (c Config) Validate() error {
 		{"worker-stall-secs", c.StallTime, 0},
 		{"worker-wedge-secs", c.WedgeTime, 0},
 		{"worker-stale-secs", c.StaleTime, 0},
+		{"canary-interval", c.CanaryInterval, 0},
 	} {
 		if f.d < f.least {
 			faults = append(faults, fmt.Errorf("%s: %v is too short", f.flag, f.d))

@@ -1,11 +1,12 @@
 // Package health decides which workers, and which pairs of them, may take
 // requests. It judges by what happened to requests ([Judge.Began],
-// [Judge.Ended]), by what engines report of themselves ([Judge.Reported]) and by
-// probes ([Monitor]). It says what it
+// [Judge.Ended]), by what engines report of themselves ([Judge.Reported]), by
+// probes ([Monitor]) and by requests of its own ([Canaries]). It says what it
 // decided by bars in the registry, which then leases to others, and by an
 // [Event] for people.
 //
-// It sends no request of a client, picks no pair and knows no router.
+// It picks no pair for a client and knows no router: canaries are sent by a
+// function that it is given.
 //
 // # Whose fault it is
 //
@@ -85,6 +86,17 @@
 //     have that page.
 //   - An engine whose process is a new one starts without any of this.
 //
+// # Canaries
+//
+// With --canary-interval, a pair that has had no request for so long is sent one
+// of one token, one in all per interval: that of two engines which both say they
+// are well no KV comes across shows in nothing else. It is judged like a
+// client's request, by the same breakers, and let in like one: no bar and no open
+// breaker lets it pass, so that it finds nothing sooner than a trial would, but
+// once the open time is over the trial may be it. Every other canary goes through
+// a pair whose last one failed, so that a breaker is opened, or closed, in a few
+// intervals.
+//
 // # Invariants
 //
 //   - A closed breaker refuses nobody. A half-open one has one trial at most.
@@ -100,5 +112,5 @@
 // does: once for each outcome that it books. Registry and observer are called
 // outside of them. Only failures, reports and probes take the one lock that
 // settles who is the last of a role. A Monitor has one probe of a worker under
-// way at most, each bounded in time and size.
+// way at most, each bounded in time and size; canaries are sent one at a time.
 package health

@@ -43,6 +43,7 @@ func (j *Judge) Permit(p *workers.Permit, prefill, decode *workers.Worker) bool 
 	*p = workers.Permit{Prefill: prefill, Decode: decode}
 	first, second := j.ward(prefill), j.ward(decode)
 	if j.cfg.DisableBreakers {
+		j.noteUse(first, decode)
 		return true
 	}
 	breakers := [3]*breaker{ofPrefill: first.breaker, ofDecode: second.breaker}
@@ -58,6 +59,7 @@ func (j *Judge) Permit(p *workers.Permit, prefill, decode *workers.Worker) bool 
 		}
 		return false
 	}
+	j.noteUse(first, decode)
 	return true
 }
 
@@ -218,6 +220,11 @@ func (d *ward) forgetPartners(there map[*workers.Worker]bool) {
 	for w := range d.charged {
 		if !there[w] {
 			delete(d.charged, w)
+		}
+	}
+	for w := range d.used {
+		if !there[w] {
+			delete(d.used, w)
 		}
 	}
 }

@@ -17,6 +17,7 @@ func TestManyAtOnce(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.FailureThreshold, cfg.SuccessThreshold = 2, 2
 	cfg.OpenTime, cfg.ProbeInterval = time.Microsecond, time.Millisecond
+	cfg.CanaryInterval = time.Millisecond
 	f := newFleet(cfg, 3, 3)
 	m := NewMonitor(f.Judge)
 	m.probe = func(context.Context, *workers.Worker, string) answer {
@@ -35,6 +36,15 @@ func TestManyAtOnce(t *testing.T) {
 		}
 		return nil
 	})
+	canaries := NewCanaries(f.Judge, func(_ context.Context, prefill, decode *workers.Worker) error {
+		permit := new(workers.Permit)
+		if !f.Permit(permit, prefill, decode) {
+			return &workers.NoneError{}
+		}
+		f.end(permit, nil, nil)
+		return nil
+	})
+	watch.Go(func() error { return canaries.Run(ctx) })
 	outcomes := []error{nil, nil, nil, sick(), gone(), untaken(), left(), busy(0)}
 	for range 8 {
 		work.Go(func() error {

@@ -40,6 +40,10 @@ type ward struct {
 	// did, unless one has worked since.
 	charged map[*workers.Worker]time.Time
 
+	// used is, of a prefill worker, when a request was last let in to it
+	// together with a decode worker; kept for canaries only.
+	used map[*workers.Worker]time.Time
+
 	// row counts the failed hand-offs with any partner since one worked.
 	row int
 }
@@ -66,6 +70,7 @@ func (j *Judge) newWard(w *workers.Worker) *ward {
 		breaks:  j.newOutbox(w, workers.Breaking),
 		pairs:   map[*workers.Worker]*pair{},
 		charged: map[*workers.Worker]time.Time{},
+		used:    map[*workers.Worker]time.Time{},
 	}
 	d.alive.Store(time.Now().UnixNano())
 	d.breaker = newBreaker(&j.cfg, d.breaks, Event{})

@@ -33,7 +33,8 @@
 // pick. Both leases are counted before the lock is left. Then the Judge is asked
 // for its permit: what it refuses is given back, and another pair is picked.
 // When no pair is left, Lease waits if one would be free but for backpressure;
-// else it returns at once and says when to come again.
+// else it returns at once and says when to come again. [Registry.LeasePair] does
+// the same for two workers that are named.
 //
 // # What engines tell
 //

@@ -69,6 +69,12 @@ func several(members []*Worker, of func(*Facts) string, unknown string) bool {
 	return false
 }
 
+// MayPair reports whether a prefill and a decode engine fit one another, as far
+// as they tell.
+func MayPair(prefill, decode *Facts) bool {
+	return shareModel(prefill, decode) && discord(prefill, decode) == ""
+}
+
 // misfitLocked returns the event that tells of w, which has just said what it
 // is, that there are workers of the other role which speak its dialect and serve
 // its model, and which it cannot be paired with all the same; nil if there are

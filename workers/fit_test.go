@@ -122,6 +122,54 @@ func TestComplete(t *testing.T) {
 	}
 }
 
+// TestLeasePair is about a pair that was named.
+func TestLeasePair(t *testing.T) {
+	minute := func() time.Time { return time.Now().Add(time.Minute) }
+	tests := []struct {
+		name string
+		set  func(r *Registry, p, d *Worker)
+		want string // the error; empty: it is leased
+	}{
+		{"nothing is against it", func(*Registry, *Worker, *Worker) {}, ""},
+		{"another pair is barred", func(r *Registry, p, _ *Worker) { r.BarPair(p, worker(t, r, "decode-0"), minute()) }, ""},
+		{"a bar that is over", func(r *Registry, p, _ *Worker) { r.Bar(p, Breaking, time.Now(), "") }, ""},
+		{"an open breaker", func(r *Registry, _, d *Worker) { r.Bar(d, Breaking, minute(), "") }, "every decode worker is left out for now (breaker)"},
+		{"backpressure, which is not waited for", func(r *Registry, p, _ *Worker) { r.Bar(p, Backpressure, minute(), "") }, "every prefill worker is left out for now (backpressure)"},
+		{"a barred pair", func(r *Registry, p, d *Worker) { r.BarPair(p, d, minute()) }, "no prefill and decode worker may be paired now"},
+		{"a drain", func(r *Registry, p, _ *Worker) { r.Drain(p.ID) }, "no prefill worker is ready"},
+		{"a removed worker", func(r *Registry, _, d *Worker) { r.Remove(d.ID) }, "no decode worker is ready"},
+		{"another page size", func(r *Registry, p, d *Worker) {
+			r.learn(1, p, sglangFacts(64, ""), nil)
+			r.learn(1, d, sglangFacts(1, ""), nil)
+		}, "no prefill and decode worker fit one another (page size 64 and 1)"},
+		{"a judge who refuses", func(r *Registry, _, d *Worker) {
+			r.SetJudge(&picky{permits: func(_, decode *Worker) bool { return decode != d }})
+		}, "no prefill and decode worker may be paired now"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := fleet(t, 2, first{})
+			p, d := worker(t, r, "prefill-1"), worker(t, r, "decode-1")
+			tt.set(r, p, d)
+			var pair Pair
+			err := r.LeasePair(t.Context(), p, d, &pair)
+			if err == nil {
+				if tt.want != "" || names(&pair) != "prefill-1 decode-1" {
+					t.Errorf("leased %s, want %q", names(&pair), tt.want)
+				}
+				drop(&pair)
+			} else if err.Error() != tt.want {
+				t.Errorf("LeasePair = %q, want %q", err, tt.want)
+			}
+			for _, s := range r.Statuses() {
+				if s.InFlight != 0 {
+					t.Errorf("%s has %d leases at rest", s.Worker.ID, s.InFlight)
+				}
+			}
+		})
+	}
+}
+
 // TestUnansweredIsTold: the judge learns whether an engine that gave no report
 // was silent or answered something else.
 func TestUnansweredIsTold(t *testing.T) {

@@ -28,6 +28,7 @@ type daemon struct {
 	log       *zap.Logger
 	registry  *workers.Registry
 	monitor   *health.Monitor
+	canaries  *health.Canaries
 	handler   *router.Handler
 	discovery *discovery // nil without --discovery-file
 	collected *prometheus.Registry
@@ -62,6 +63,7 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 	}
 	met := metrics.New(d.collected, cfg.Metrics)
 	d.handler = router.New(cfg.Router, d.registry, met, log) //nolint:contextcheck // requests get their contexts from net/http
+	d.canaries = health.NewCanaries(judge, d.handler.Canary)
 	d.collected.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics.WatchState(d.collected, metrics.State{
 		Ages:          d.handler.Ages,
@@ -109,6 +111,7 @@ func (d *daemon) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.registry.Run(ctx) })
 	g.Go(func() error { return d.monitor.Run(ctx) })
+	g.Go(func() error { return d.canaries.Run(ctx) })
 	if d.discovery != nil {
 		g.Go(func() error { return d.discovery.run(ctx) })
 	}
@@ -264,7 +267,7 @@ func (d *daemon) heed(e health.Event) {
 	}
 	log = log.With(zap.String("from", e.From), zap.String("to", e.To), zap.String("reason", e.Reason))
 	switch e.To {
-	case "closed", "answering", "moving":
+	case "closed", "answering", "moving", "working":
 		log.Info("worker's " + string(e.Topic) + ": well again")
 	default:
 		log.Warn("worker's " + string(e.Topic) + ": in trouble")

@@ -35,6 +35,47 @@ func (f *fleet) barOf(id string, c workers.Cause) workers.Bar {
 	return workers.Bar{}
 }
 
+// TestCanariesOfAnIdleFleet: pairs without traffic are tried, nobody sees it,
+// and one that is broken gets no client.
+func TestCanariesOfAnIdleFleet(t *testing.T) {
+	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
+		t.Run(dialect, func(t *testing.T) {
+			f := newFleet(t, fleetPlan{dialect: dialect, config: func(c *Config) {
+				c.Health.CanaryInterval, c.Health.FailureThreshold = 20*time.Millisecond, 2
+			}})
+			metric := func(family string, labels ...string) float64 {
+				return scrape(t, f.scrape.Addr().String()).sum(family, labels...)
+			}
+			if !eventually(func() bool { return metric("pdrouter_canaries_total", `result="ok"`) >= 8 }) {
+				t.Fatalf("%v canaries got their token", metric("pdrouter_canaries_total", `result="ok"`))
+			}
+			for _, e := range f.engines() {
+				if n := e.Stats().TotalRequests; n < 2 {
+					t.Errorf("%s has had %d requests, want canaries through all pairs", e.URL(), n)
+				}
+			}
+			for _, family := range []string{"smg_http_requests_total", "smg_router_requests_total", "smg_router_tokens_total", "pdrouter_legs_total", "smg_pd_kv_connector_mode_total"} {
+				if n := metric(family); n > 0 {
+					t.Errorf("%s = %v without a client", family, n)
+				}
+			}
+			f.decode[0].Fail(sim.Fault{Kind: sim.FaultStatus, Status: 500, Body: `{"message":"Internal server error"}`})
+			if !eventually(func() bool {
+				return len(f.said("worker's canary: in trouble")) == 2 && f.barOf("decode-0", workers.Breaking).Reason != ""
+			}) {
+				t.Fatalf("canaries told %q, breakers %q", f.said("worker's canary: in trouble"), f.said("worker's breaker: in trouble"))
+			}
+			client := newClient(t)
+			for i := range 8 {
+				complete(t, client, f.base, prompt(i, 500), 4)
+			}
+			if n := metric("smg_worker_retries_total"); n > 0 {
+				t.Errorf("%v requests of clients found the broken pair", n)
+			}
+		})
+	}
+}
+
 // TestBootstrapServerThatHangs: a prefill engine that is well in all else gets
 // nothing it could not hand over.
 func TestBootstrapServerThatHangs(t *testing.T) {
