@@ -41,6 +41,8 @@ const prefillReply = `{"choices":[],` + handOff + `}`
 // no token where there is none.
 func TestBegan(t *testing.T) {
 	more := make(chan struct{})
+	release := sync.OnceFunc(func() { close(more) })
+	defer release()
 	f := newFleet(t, "vllm-nixl", reply(200, prefillReply), then(
 		events(roleEvent, `data: {"choices":[{"index":0,"delta":{"content":"Hello."},"finish_reason":null}]}`+"\n\n"),
 		func(http.ResponseWriter, *http.Request) { <-more }, events(finishEvent, doneEvent),
@@ -53,7 +55,7 @@ func TestBegan(t *testing.T) {
 	if slices.Contains(judge.told(), "decode: <nil>") {
 		t.Error("the leg has ended already")
 	}
-	close(more)
+	release()
 	if got := <-ended; got.status != 200 {
 		t.Errorf("answer = %d %s", got.status, got.body)
 	}
