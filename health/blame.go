@@ -85,7 +85,7 @@ func (j *Judge) handOffFailed(p *workers.Permit, first, second *ward, o outcome,
 	both := j.makePair(first, p.Decode)
 	j.failing.Lock()
 	v := verdict{kind: bad, fault: workers.HandOff, err: o.err, last: j.isLastPair(p.Prefill, p.Decode)}
-	both.breaker.tell(pass{p.Epoch[ofPair], p.Done[ofPair]}, v)
+	both.breaker.tell(passOf(p, ofPair), v)
 	suspect := suspected(
 		first.charge(p.Decode, now, j.cfg.Window), second.charge(p.Prefill, now, j.cfg.Window),
 		first, second,

@@ -57,6 +57,7 @@ const (
 type pass struct {
 	epoch uint64
 	done  func(error) // not nil: this is a trial
+	begun bool        // it was one, and that was booked with its first token
 }
 
 // A breaker is a gobreaker with what that does not have: trials one at a time
@@ -129,7 +130,7 @@ func (b *breaker) ask() (p pass, ok, news bool) {
 	if err == nil {
 		b.trying = true
 		b.barLocked()
-		return pass{b.epoch, done}, true, true
+		return pass{epoch: b.epoch, done: done}, true, true
 	}
 	if b.trying {
 		b.barLocked() // the last one has ended
@@ -156,7 +157,7 @@ func (b *breaker) neededLocked() int {
 func (b *breaker) tell(p pass, v verdict) (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p.epoch != b.epoch {
+	if p.epoch != b.epoch || p.begun && v.kind != bad {
 		return false
 	}
 	b.countLocked(v)
@@ -166,6 +167,10 @@ func (b *breaker) tell(p pass, v verdict) (news bool) {
 	}
 	if v.kind == void {
 		return false
+	}
+	if b.state == gobreaker.StateHalfOpen {
+		b.tellHalfOpenLocked(v)
+		return true
 	}
 	done, err := b.gate.Allow()
 	if err != nil {

@@ -54,6 +54,11 @@ type Config struct {
 	// (--worker-wedge-secs).
 	WedgeTime time.Duration
 
+	// StaleTime is for how long a worker whose reports are missing may give no
+	// other sign of life either before it is barred. 0: for ever. Default 15 s
+	// (--worker-stale-secs).
+	StaleTime time.Duration
+
 	// ProbePath is what probes GET. Default "/health"
 	// (--health-check-endpoint).
 	ProbePath string
@@ -75,6 +80,11 @@ type Config struct {
 
 	// DisableProbes sends none (--disable-health-check).
 	DisableProbes bool
+
+	// CanaryInterval is for how long a pair must have had no request to be sent
+	// a canary, and the time from one canary to the next. Default 0: none is
+	// sent (--canary-interval).
+	CanaryInterval time.Duration
 }
 
 // DefaultConfig returns the configuration of a daemon started without flags.
@@ -88,6 +98,7 @@ func DefaultConfig() Config {
 		MinRequests:      20,
 		StallTime:        2 * time.Second,
 		WedgeTime:        3 * time.Second,
+		StaleTime:        15 * time.Second,
 		ProbePath:        "/health",
 		ProbeInterval:    time.Minute,
 		ProbeTimeout:     5 * time.Second,
@@ -124,6 +135,8 @@ func (c Config) Validate() error {
 		{"health-check-timeout-secs", c.ProbeTimeout, 1},
 		{"worker-stall-secs", c.StallTime, 0},
 		{"worker-wedge-secs", c.WedgeTime, 0},
+		{"worker-stale-secs", c.StaleTime, 0},
+		{"canary-interval", c.CanaryInterval, 0},
 	} {
 		if f.d < f.least {
 			faults = append(faults, fmt.Errorf("%s: %v is too short", f.flag, f.d))

@@ -20,4 +20,8 @@ type Registry interface {
 
 	// BarPair keeps two workers from being leased together.
 	BarPair(prefill, decode *workers.Worker, until time.Time)
+
+	// Complete adds what the bootstrap server of w told to what is known of w,
+	// where that says nothing: 0 and empty are not told.
+	Complete(w *workers.Worker, pageSize int, dtype string)
 }

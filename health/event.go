@@ -10,6 +10,7 @@ const (
 	Breaker  Topic = "breaker"  // From and To: closed, open, half-open
 	Probes   Topic = "probes"   // From and To: answering, failing, unclear
 	Progress Topic = "progress" // From and To: moving, stalled
+	Canary   Topic = "canary"   // of a pair; From and To: working, failing
 	Restart  Topic = "restart"  // the engine's process is a new one; From and To are empty
 )
 

@@ -77,6 +77,16 @@ func (f *fleet) BarPair(prefill, decode *workers.Worker, until time.Time) {
 	f.pairBars[[2]*workers.Worker{prefill, decode}] = until
 }
 
+func (f *fleet) Complete(w *workers.Worker, pageSize int, dtype string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.statuses {
+		if f.statuses[i].Worker == w {
+			f.statuses[i].Facts.PageSize, f.statuses[i].Facts.KVDtype = pageSize, dtype
+		}
+	}
+}
+
 // barOf returns for how long w is barred by c, 0 if it is not.
 func (f *fleet) barOf(w *workers.Worker, c workers.Cause) time.Duration {
 	f.mu.Lock()

@@ -39,11 +39,12 @@ func NewJudge(cfg Config, registry Registry, observe func(Event)) *Judge {
 // that the next pick is another one.
 func (j *Judge) Permit(p *workers.Permit, prefill, decode *workers.Worker) bool {
 	p.Prefill, p.Decode, p.Legs = prefill, decode, 0
-	p.Epoch, p.Done, p.Outcome = [3]uint64{}, [3]func(error){}, [2]error{}
+	p.Epoch, p.Done, p.Begun, p.Outcome = [3]uint64{}, [3]func(error){}, [3]bool{}, [2]error{}
+	first, second := j.ward(prefill), j.ward(decode)
 	if j.cfg.DisableBreakers {
+		j.noteUse(first, decode)
 		return true
 	}
-	first, second := j.ward(prefill), j.ward(decode)
 	breakers := [3]*breaker{ofPrefill: first.breaker, ofDecode: second.breaker}
 	if both := first.pairOf(decode); both != nil {
 		breakers[ofPair] = both.breaker
@@ -57,6 +58,7 @@ func (j *Judge) Permit(p *workers.Permit, prefill, decode *workers.Worker) bool 
 		}
 		return false
 	}
+	j.noteUse(first, decode)
 	return true
 }
 
@@ -70,6 +72,10 @@ func take(p *workers.Permit, place int, b *breaker) bool {
 	return ok
 }
 
+func passOf(p *workers.Permit, place int) pass {
+	return pass{p.Epoch[place], p.Done[place], p.Begun[place]}
+}
+
 // give gives back a pass that was not used.
 func give(p *workers.Permit, place int, b *breaker) {
 	book(p, place, b, verdict{})
@@ -78,7 +84,7 @@ func give(p *workers.Permit, place int, b *breaker) {
 
 // book ends a pass.
 func book(p *workers.Permit, place int, b *breaker, v verdict) {
-	if b.tell(pass{p.Epoch[place], p.Done[place]}, v) {
+	if b.tell(passOf(p, place), v) {
 		b.out.flush()
 	}
 }
@@ -137,7 +143,7 @@ func (j *Judge) judge(p *workers.Permit, place int, d *ward, o outcome) {
 	case failed:
 		j.failing.Lock()
 		v := verdict{kind: bad, fault: o.fault, err: o.err, last: j.isLast(d.worker)}
-		news := d.breaker.tell(pass{p.Epoch[place], p.Done[place]}, v)
+		news := d.breaker.tell(passOf(p, place), v)
 		j.failing.Unlock()
 		if news {
 			d.breaks.flush()
@@ -213,6 +219,11 @@ func (d *ward) forgetPartners(there map[*workers.Worker]bool) {
 	for w := range d.charged {
 		if !there[w] {
 			delete(d.charged, w)
+		}
+	}
+	for w := range d.used {
+		if !there[w] {
+			delete(d.used, w)
 		}
 	}
 }

@@ -22,6 +22,7 @@ type running struct {
 	permit *workers.Permit
 	p, d   int
 	ended  [2]bool
+	begun  bool
 }
 
 func (m *model) begin(t *rapid.T) {
@@ -84,6 +85,18 @@ func (m *model) endLegOf(r *running, role workers.Role, outcome error) {
 			}
 		}
 	}
+}
+
+// token has the first token of a request come.
+func (m *model) token(t *rapid.T) {
+	for _, r := range m.open {
+		if !r.begun && !r.ended[workers.Decode] {
+			r.begun = true
+			m.Began(r.permit)
+			return
+		}
+	}
+	t.Skip("nothing waits for a token")
 }
 
 // check compares what is published with the breakers' states.
@@ -179,11 +192,12 @@ func TestModel(t *testing.T) {
 					"begin2": m.begin,
 					"end":    m.end,
 					"end2":   m.end,
+					"token":  m.token,
 					"wait":   func(t *rapid.T) { time.Sleep(time.Duration(rapid.IntRange(1, 90).Draw(t, "s")) * time.Second) },
 					"restart": func(t *rapid.T) {
 						w := m.decode[rapid.IntRange(0, len(m.decode)-1).Draw(t, "decode")]
 						now := time.Now()
-						m.Reported(w, workers.Report{At: now, Started: now.Add(-time.Hour)}, workers.Report{At: now, Started: now})
+						m.Reported(w, workers.Report{At: now, Started: now.Add(-time.Hour)}, workers.Report{At: now, Started: now}, nil)
 					},
 					"": m.check,
 				})

@@ -29,6 +29,7 @@ type Monitor struct {
 	cfg   Config
 	judge *Judge
 	probe func(ctx context.Context, w *workers.Worker, path string) answer
+	route func(ctx context.Context, b bootstrap) (answer, route)
 
 	mu       sync.Mutex // guards the following
 	patients map[*workers.Worker]*patient
@@ -44,13 +45,16 @@ type patient struct {
 	successes int       // in a row
 	proven    bool      // it has answered well once
 	barred    bool
+	bootstrap bootstrap
+	asking    bool   // its bootstrap server is to be asked whatever else is known
+	reached   bool   // that has answered once
 	state     string // as in events
 	said      string // the reason told last
 }
 
 // NewMonitor returns a Monitor that tells judge what it finds.
 func NewMonitor(judge *Judge) *Monitor {
-	return &Monitor{cfg: judge.cfg, judge: judge, probe: probe, patients: map[*workers.Worker]*patient{}}
+	return &Monitor{cfg: judge.cfg, judge: judge, probe: probe, route: askRoute, patients: map[*workers.Worker]*patient{}}
 }
 
 // Run probes until ctx ends. With Config.DisableProbes it only keeps the books.
@@ -74,6 +78,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 func (m *Monitor) round(ctx context.Context, g *errgroup.Group) time.Duration {
 	statuses := m.judge.registry.Statuses()
 	m.judge.keep(statuses)
+	m.judge.findSilent(statuses, time.Now())
 	if m.cfg.DisableProbes {
 		return beat
 	}
@@ -107,6 +112,7 @@ func (m *Monitor) admit(statuses []workers.Status) []*patient {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ready := make(map[*workers.Worker]bool, len(statuses))
+	now := time.Now()
 	var fresh []*patient
 	for i := range statuses {
 		w := statuses[i].Worker
@@ -119,8 +125,11 @@ func (m *Monitor) admit(statuses []workers.Status) []*patient {
 			m.patients[w] = p
 			fresh = append(fresh, p)
 		}
+		if p, b := m.patients[w], bootstrapOf(&statuses[i]); p.bootstrap.peer != b.peer {
+			p.bootstrap, p.asking, p.reached = b, b.peer != nil, false
+			p.next = now // fresh ones take their turn below
+		}
 	}
-	now := time.Now()
 	for i, p := range fresh {
 		p.next = now.Add(beat * time.Duration(i) / time.Duration(len(fresh)))
 	}
@@ -140,22 +149,30 @@ func (m *Monitor) admit(statuses []workers.Status) []*patient {
 // examine finds out how one worker is, by a probe unless there was traffic.
 func (m *Monitor) examine(ctx context.Context, w *workers.Worker, p *patient) {
 	m.mu.Lock()
-	pace := m.pace(p)
-	m.mu.Unlock()
+	pace, b, asking := m.pace(p), p.bootstrap, p.asking
 	var a answer
-	if time.Since(time.Unix(0, p.ward.good.Load())) >= pace {
+	if p.state == "unclear" {
+		a.reason = p.said // traffic does not answer that
+	}
+	m.mu.Unlock()
+	worked := time.Since(time.Unix(0, p.ward.good.Load())) < pace
+	if !worked {
 		bounded, cancel := context.WithTimeout(ctx, m.cfg.ProbeTimeout)
 		a = m.probe(bounded, w, m.cfg.ProbePath)
 		cancel()
+		if a.kind == answering {
+			p.ward.lives(time.Now())
+		}
 	}
-	now := time.Now()
-	if a.kind == answering {
-		p.ward.lives(now)
+	if a.kind == answering && b.peer != nil && (asking || !worked) {
+		if seen := m.inspect(ctx, w, p, b); seen.kind != answering || seen.reason != "" {
+			a = seen
+		}
 	}
 	m.judge.failing.Lock()
 	last := a.kind == failing && m.judge.isLast(w)
 	m.mu.Lock()
-	m.learn(p, a, last, now)
+	m.learn(p, a, last, time.Now())
 	m.mu.Unlock()
 	m.judge.failing.Unlock()
 	p.ward.probes.flush()
@@ -239,7 +256,7 @@ func (m *Monitor) unwell(p *patient, a answer, last bool, now time.Time) {
 	p.barred = true
 	p.ward.sick.Store(true)
 	// The next probe renews it. Should there be none, it ends by itself.
-	p.ward.probes.put(now.Add(2*beat+m.cfg.ProbeTimeout), "probes fail: "+a.reason)
+	p.ward.probes.put(now.Add(2*(beat+m.cfg.ProbeTimeout)), "probes fail: "+a.reason)
 	p.say("failing", a.reason)
 }
 

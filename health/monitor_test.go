@@ -16,7 +16,8 @@ import (
 // A clinic is a Monitor at work, and what its probes find.
 type clinic struct {
 	*fleet
-	t0 time.Time
+	monitor *Monitor
+	t0      time.Time
 
 	mu     sync.Mutex
 	answer map[*workers.Worker]answer
@@ -25,13 +26,21 @@ type clinic struct {
 	now    map[*workers.Worker]int // probes under way
 }
 
-// open runs a Monitor until the test ends.
+// openClinic runs a Monitor until the test ends.
 func openClinic(t *testing.T, cfg Config, decode int) *clinic {
+	c := newClinic(t, newFleet(cfg, 1, decode), cfg)
+	c.start(t)
+	return c
+}
+
+// newClinic returns a Monitor that does not run yet.
+func newClinic(t *testing.T, f *fleet, cfg Config) *clinic {
 	c := &clinic{
-		fleet: newFleet(cfg, 1, decode), t0: time.Now(),
+		fleet: f, t0: time.Now(),
 		answer: map[*workers.Worker]answer{}, probed: map[*workers.Worker][]time.Duration{}, now: map[*workers.Worker]int{},
 	}
 	m := NewMonitor(c.Judge)
+	c.monitor = m
 	m.probe = func(ctx context.Context, w *workers.Worker, path string) answer {
 		c.mu.Lock()
 		c.probed[w] = append(c.probed[w], time.Since(c.t0))
@@ -55,16 +64,20 @@ func openClinic(t *testing.T, cfg Config, decode int) *clinic {
 		c.mu.Unlock()
 		return a
 	}
+	return c
+}
+
+// start runs the Monitor until the test ends.
+func (c *clinic) start(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var g errgroup.Group
-	g.Go(func() error { return m.Run(ctx) })
+	g.Go(func() error { return c.monitor.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
 		if err := g.Wait(); err != nil {
 			t.Error(err)
 		}
 	})
-	return c
 }
 
 func (c *clinic) set(w *workers.Worker, a answer) {

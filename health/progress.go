@@ -75,8 +75,13 @@ func (p *progress) barLocked(until time.Time, why string, known bool) {
 
 // Reported implements workers.Judge. It is to be called with the reports of one
 // worker one after the other.
-func (j *Judge) Reported(w *workers.Worker, before, now workers.Report) {
+func (j *Judge) Reported(w *workers.Worker, before, now workers.Report, err error) {
 	d := j.ward(w)
+	if now.At.IsZero() {
+		j.unread(d, err)
+		return
+	}
+	d.reports.Store(true)
 	if how := restarted(before, now); how != "" {
 		j.restarted(d, how)
 	}
@@ -180,24 +185,6 @@ func telling(a, b workers.Report) bool {
 func told(a, b float64) bool { return !math.IsNaN(a) && !math.IsNaN(b) }
 
 func differ(a, b float64) bool { return told(a, b) && a != b }
-
-// lostTouch bars a worker whose connection failed after it had been silent.
-func (j *Judge) lostTouch(d *ward, o outcome, now time.Time) {
-	silence := d.silence(now)
-	if j.cfg.StallTime <= 0 || silence < j.cfg.StallTime {
-		return
-	}
-	j.failing.Lock()
-	if !j.isLast(d.worker) {
-		p := &d.progress
-		p.mu.Lock()
-		known := p.silent.Swap(true) || p.wedged
-		p.barLocked(now.Add(silentBar), "not a word from it, and no connection: "+brief(o.err), known)
-		p.mu.Unlock()
-	}
-	j.failing.Unlock()
-	d.progress.out.flush()
-}
 
 // restarted says how two reports show that the process is another one than
 // before, if they do. Where an engine does not tell when it was started, its

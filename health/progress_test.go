@@ -32,7 +32,7 @@ func (r *reporter) report(change func(*workers.Report)) {
 	now := r.last
 	now.At = time.Now()
 	change(&now)
-	r.f.Reported(r.w, r.last, now)
+	r.f.Reported(r.w, r.last, now, nil)
 	r.last = now
 }
 
@@ -90,7 +90,7 @@ func TestProgress(t *testing.T) {
 				before := r.last
 				r.last.At = time.Now().Add(100 * time.Millisecond)
 				time.Sleep(100 * time.Millisecond)
-				f.Reported(r.w, before, r.last)
+				f.Reported(r.w, before, r.last, nil)
 			})
 			if f.barOf(r.w, workers.Stalled) > 0 {
 				t.Error("it is barred after 2 s")

@@ -17,6 +17,7 @@ func TestManyAtOnce(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.FailureThreshold, cfg.SuccessThreshold = 2, 2
 	cfg.OpenTime, cfg.ProbeInterval = time.Microsecond, time.Millisecond
+	cfg.CanaryInterval = time.Millisecond
 	f := newFleet(cfg, 3, 3)
 	m := NewMonitor(f.Judge)
 	m.probe = func(context.Context, *workers.Worker, string) answer {
@@ -29,12 +30,21 @@ func TestManyAtOnce(t *testing.T) {
 		for last := time.Now(); ctx.Err() == nil; {
 			now := time.Now()
 			started := now.Add(time.Duration(rand.IntN(3)) * time.Hour)
-			f.Reported(f.decode[rand.IntN(3)], workers.Report{At: last, Started: now}, workers.Report{At: now, Started: started})
+			f.Reported(f.decode[rand.IntN(3)], workers.Report{At: last, Started: now}, workers.Report{At: now, Started: started}, nil)
 			f.Breakers()
 			last = now
 		}
 		return nil
 	})
+	canaries := NewCanaries(f.Judge, func(_ context.Context, prefill, decode *workers.Worker) error {
+		permit := new(workers.Permit)
+		if !f.Permit(permit, prefill, decode) {
+			return &workers.NoneError{}
+		}
+		f.end(permit, nil, nil)
+		return nil
+	})
+	watch.Go(func() error { return canaries.Run(ctx) })
 	outcomes := []error{nil, nil, nil, sick(), gone(), untaken(), left(), busy(0)}
 	for range 8 {
 		work.Go(func() error {
@@ -46,6 +56,9 @@ func TestManyAtOnce(t *testing.T) {
 				var legs errgroup.Group
 				for role := range workers.Role(2) {
 					legs.Go(func() error {
+						if role == workers.Decode && rand.IntN(2) == 0 {
+							f.Began(permit)
+						}
 						f.Ended(permit, role, outcomes[rand.IntN(len(outcomes))])
 						return nil
 					})

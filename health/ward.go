@@ -18,6 +18,11 @@ type ward struct {
 	// life. In nanoseconds, read and written by every request.
 	good, alive atomic.Int64
 
+	// Whether it has given a report, and why it gave none the last time; nil if
+	// it was heard of since.
+	reports atomic.Bool
+	missed  atomic.Pointer[workers.Fault]
+
 	// Whether its probes bar it. The Monitor sets it.
 	sick   atomic.Bool
 	probes *outbox
@@ -34,6 +39,10 @@ type ward struct {
 	// charged are the partners with which a hand-off failed, and when it last
 	// did, unless one has worked since.
 	charged map[*workers.Worker]time.Time
+
+	// used is, of a prefill worker, when a request was last let in to it
+	// together with a decode worker; kept for canaries only.
+	used map[*workers.Worker]time.Time
 
 	// row counts the failed hand-offs with any partner since one worked.
 	row int
@@ -61,6 +70,7 @@ func (j *Judge) newWard(w *workers.Worker) *ward {
 		breaks:  j.newOutbox(w, workers.Breaking),
 		pairs:   map[*workers.Worker]*pair{},
 		charged: map[*workers.Worker]time.Time{},
+		used:    map[*workers.Worker]time.Time{},
 	}
 	d.alive.Store(time.Now().UnixNano())
 	d.breaker = newBreaker(&j.cfg, d.breaks, Event{})
@@ -113,6 +123,9 @@ func (d *ward) live(now time.Time) bool {
 // lives notes a sign of life.
 func (d *ward) lives(now time.Time) {
 	d.alive.Store(now.UnixNano())
+	if d.missed.Load() != nil {
+		d.missed.Store(nil)
+	}
 	if d.progress.silent.Load() {
 		d.progress.heard()
 	}

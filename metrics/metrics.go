@@ -38,6 +38,7 @@ type Metrics struct {
 	legs         *prometheus.CounterVec
 	departures   *prometheus.CounterVec
 	retries      retries
+	canaries     *prometheus.CounterVec
 
 	mu    sync.RWMutex // guards works
 	works map[workKey]*Work
@@ -71,10 +72,13 @@ func New(reg prometheus.Registerer, cfg Config) *Metrics {
 	}
 	reg.MustRegister(m.httpRequests, m.httpResponses, m.routerRequests, m.routerErrors, m.upstream, m.tokens, m.rateLimit,
 		m.connectorMode, m.bootstrapFail, m.transferFail, m.droppedKeys, m.lateVerdicts, m.orphans, m.untold,
-		m.answerEnds, m.legs, m.departures)
+		m.answerEnds, m.legs, m.departures, m.canaries)
 	m.retries = newRetries(reg)
 	return m
 }
+
+// Discard returns Metrics that nobody can read.
+func Discard() *Metrics { return New(prometheus.NewRegistry(), DefaultConfig()) }
 
 func (m *Metrics) makeHTTP() {
 	m.httpRequests = counters("smg_http_requests_total", "HTTP requests by method and path, on arrival.", "method", "path")
@@ -107,6 +111,10 @@ func (m *Metrics) makeOurs() {
 	m.answerEnds = counters("pdrouter_answer_ends_total", "Answers that had begun, by how they ended.", "end")
 	m.legs = counters("pdrouter_legs_total", "Legs by role, worker and outcome.", "role", "worker", "outcome")
 	m.departures = counters("pdrouter_client_departures_total", "Clients that left before their answer was complete, by phase.", "phase")
+	m.canaries = counters("pdrouter_canaries_total", "Requests of our own through pairs that had none, by result.", "result")
+	for _, r := range []CanaryResult{CanaryOK, CanaryFailed, CanaryUnclear} {
+		m.canaries.WithLabelValues(string(r))
+	}
 }
 
 func counter(name, help string) prometheus.Counter {

@@ -66,6 +66,7 @@ func traffic(t *testing.T) *prometheus.Registry {
 	m.Retried("chat", 1, 50*time.Millisecond)
 	m.RetriesExhausted("chat")
 	m.RetryDenied()
+	m.CanaryEnded(CanaryFailed)
 	return reg
 }
 

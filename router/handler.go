@@ -43,6 +43,7 @@ type Handler struct {
 	draining   atomic.Bool
 	budget     *budget
 	background errgroup.Group
+	canaries   *Handler // runs canaries, with metrics that nobody reads
 
 	mu     sync.RWMutex // guards the following
 	closed bool         // Wait has been called
@@ -52,13 +53,20 @@ type Handler struct {
 func New(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *Handler {
 	cfg.RequestIDHeaders = canonical(cfg.RequestIDHeaders)
 	cfg.RoutingKeyHeaders = canonical(cfg.RoutingKeyHeaders)
+	h := newHandler(cfg, registry, met, log)
+	h.canaries = newHandler(forCanaries(cfg), registry, metrics.Discard(), zap.NewNop())
+	h.routes = h.newRoutes()
+	return h
+}
+
+// newHandler returns a Handler that has no routes yet.
+func newHandler(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *Handler {
 	h := &Handler{cfg: cfg, registry: registry, met: met, log: log, budget: newBudget(), started: time.Now()}
 	h.bodies.least, h.bodies.most = firstRead, trusted+1
 	h.answers.least, h.answers.most = minHold, maxHold
 	h.check.limit = generateTime
 	h.fields.New = func() any { return new([]zap.Field) }
 	h.background.SetLimit(backgroundCalls)
-	h.routes = h.newRoutes()
 	return h
 }
 
@@ -85,6 +93,9 @@ func (h *Handler) Wait() {
 	h.closed = true
 	h.mu.Unlock()
 	_ = h.background.Wait() // none returns an error
+	if h.canaries != nil {
+		h.canaries.Wait()
+	}
 }
 
 // tryBackground runs f in the background if there is room for one more, and

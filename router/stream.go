@@ -140,6 +140,7 @@ func (s *stream) begin(commits bool) {
 		s.begun = true
 		s.answer.SetIdle(s.h.cfg.StreamIdle)
 		s.timeFirstToken(time.Now())
+		s.legs[workers.Decode].lease.Began()
 	}
 }
 

@@ -48,7 +48,7 @@ func (r *Registry) Change(remove []string, add []Spec) ([]*Worker, error) {
 	for _, e := range events {
 		r.observe(e)
 		if e.Kind == Gone {
-			e.Worker.Peer.Close()
+			r.disconnect(e.Worker)
 		}
 	}
 	return added, err
@@ -161,7 +161,7 @@ func (r *Registry) forgetLocked(w *Worker) bool {
 
 // gone tells that w was forgotten, and closes its connections.
 func (r *Registry) gone(w *Worker) {
-	w.Peer.Close()
+	r.disconnect(w)
 	r.observe(Event{Worker: w, Kind: Gone, From: Draining, To: Draining})
 }
 

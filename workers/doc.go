@@ -33,7 +33,8 @@
 // pick. Both leases are counted before the lock is left. Then the Judge is asked
 // for its permit: what it refuses is given back, and another pair is picked.
 // When no pair is left, Lease waits if one would be free but for backpressure;
-// else it returns at once and says when to come again.
+// else it returns at once and says when to come again. [Registry.LeasePair] does
+// the same for two workers that are named.
 //
 // # What engines tell
 //
@@ -51,7 +52,10 @@
 //   - Both leases of a pair are counted before the lock is left, so a burst
 //     spreads as if it had come one by one.
 //   - The two workers of a pair speak the same dialect, serve the model that
-//     was asked for, and agree in page size and KV dtype where they tell.
+//     was asked for, and agree in page size and KV dtype where they tell. One
+//     that does not tell is taken to be like the others if these are all alike,
+//     and is paired with nobody who tells if they are not. What keeps two apart
+//     is an [Event], and part of the [NoneError] if nobody else is there.
 //   - No lease is granted on a worker that is unready, draining, removed or
 //     barred, nor on a barred pair.
 //   - A change of the fleet that would leave a set with a fault changes nothing.

@@ -137,14 +137,35 @@ func open(ctx context.Context, w *Worker, path string) (*exchange.Answer, error)
 	return nil, err
 }
 
+// A silence is the error of an engine that did not answer.
+type silence string
+
+// Error implements error.
+func (s silence) Error() string { return string(s) }
+
+// unanswered returns err as a fault of the engine's, if it did not answer.
+func unanswered(err error) error {
+	_, lost := errors.AsType[*exchange.Error](err)
+	if _, quiet := errors.AsType[silence](err); quiet || lost {
+		return &Fault{Kind: Unreachable, Err: err}
+	}
+	return err
+}
+
+// isOurs reports whether err says nothing about the engine.
+func isOurs(err error) bool {
+	x, ok := errors.AsType[*exchange.Error](err)
+	return ok && (x.Stale || errors.Is(err, exchange.ErrTooManyConnections))
+}
+
 // plain turns what went wrong with a look into words that stay the same from
 // one look to the next, so that they are logged once.
 func plain(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
-		return errors.New("no answer in time")
+		return silence("no answer in time")
 	case strings.Contains(err.Error(), "connection refused"):
-		return errors.New("connection refused")
+		return silence("connection refused")
 	default:
 		return err
 	}

@@ -107,6 +107,58 @@ func (r *Registry) takeBack(pair *Pair) {
 	}
 }
 
+// LeasePair leases two workers that were named, or says why it cannot. It does
+// not wait. All that keeps a request from the pair keeps this one from it too:
+// every bar, and what the Judge says. So it may be the trial of a breaker whose
+// time is over, and is nothing sooner.
+func (r *Registry) LeasePair(ctx context.Context, prefill, decode *Worker, pair *Pair) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := r.takePair(prefill, decode, pair, time.Now()); err != nil {
+		return err
+	}
+	if r.judge == nil || r.judge.Permit(&pair.permit, prefill, decode) {
+		return nil
+	}
+	r.takeBack(pair)
+	return &NoneError{Mismatch: true, Cause: Breaking}
+}
+
+// takePair grants the leases of a pair that was named.
+func (r *Registry) takePair(prefill, decode *Worker, pair *Pair, now time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range [...]*Worker{prefill, decode} {
+		if w.state() != Ready {
+			return &NoneError{Role: w.Role}
+		}
+		if bar := w.barLocked(); bar.Until.After(now) {
+			return (&NoneError{Role: w.Role, Cause: bar.Cause}).until(bar.Until)
+		}
+	}
+	if !MayPair(prefill.facts, decode.facts) {
+		return &NoneError{Mismatch: true, Why: discord(prefill.facts, decode.facts)}
+	}
+	for _, b := range r.pairBars {
+		if b.prefill == prefill && b.decode == decode && b.until.After(now) {
+			return (&NoneError{Mismatch: true, Cause: Breaking}).until(b.until)
+		}
+	}
+	pair.Dialect, pair.permit = prefill.facts.Dialect, Permit{}
+	r.grantLocked(&pair.Prefill, &prefill.load, &pair.permit)
+	r.grantLocked(&pair.Decode, &decode.load, &pair.permit)
+	return nil
+}
+
+// Began tells, of a decode lease, that the first token has come. It is called
+// before Done, once at most.
+func (l *Lease) Began() {
+	if j := l.registry.judge; j != nil && l.permit != nil {
+		j.Began(l.permit)
+	}
+}
+
 // Done ends the lease, with what the leg says about its worker: nil if the
 // worker did its job (a 400 is doing its job), context.Canceled if we cannot
 // tell, a *Fault, or anything else if it was the worker's fault. A second call

@@ -214,7 +214,8 @@ func (j *picky) Ended(p *Permit, role Role, outcome error) {
 	j.ended = append(j.ended, fmt.Sprintf("%s of %s and %s: %v", role, p.Prefill.ID, p.Decode.ID, outcome))
 }
 
-func (*picky) Reported(*Worker, Report, Report) {}
+func (*picky) Began(*Permit)                           {}
+func (*picky) Reported(*Worker, Report, Report, error) {}
 
 func TestLeaseAsksTheJudge(t *testing.T) {
 	r := fleet(t, 3, first{})
@@ -298,9 +299,10 @@ func TestLeaseDoesNotAllocate(t *testing.T) {
 // silent is a Judge that permits everything.
 type silent struct{}
 
-func (*silent) Permit(*Permit, *Worker, *Worker) bool { return true }
-func (*silent) Ended(*Permit, Role, error)            {}
-func (*silent) Reported(*Worker, Report, Report)      {}
+func (*silent) Permit(*Permit, *Worker, *Worker) bool   { return true }
+func (*silent) Ended(*Permit, Role, error)              {}
+func (*silent) Began(*Permit)                           {}
+func (*silent) Reported(*Worker, Report, Report, error) {}
 
 func BenchmarkLease(b *testing.B) {
 	for _, n := range []int{8, 128} {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"pdrouter/exchange"
+
 	"golang.org/x/sync/errgroup"
 )
 
@@ -65,8 +67,10 @@ func (r *Registry) learn(look int, w *Worker, facts *Facts, err error) {
 	if err != nil {
 		w.reason = err.Error()
 	}
+	var old *exchange.Peer
 	if facts != nil {
 		w.facts = facts
+		old, w.bootstrap = w.bootstrap, r.bootstrapPeer(w, facts)
 	}
 	if w.ready && w.cold {
 		w.cold = false
@@ -75,9 +79,16 @@ func (r *Registry) learn(look int, w *Worker, facts *Facts, err error) {
 	event.To, event.Reason = w.state(), w.reason
 	news := event.From != event.To || reason != w.reason
 	r.rebuildLocked()
+	misfit := r.misfitLocked(w)
 	r.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
 	if news {
 		r.observe(event)
+	}
+	if misfit != nil && news {
+		r.observe(*misfit)
 	}
 	if what := difference(before, facts); what != "" {
 		r.observe(Event{Worker: w, Kind: Learned, From: event.To, To: event.To, Reason: what})

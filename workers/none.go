@@ -15,6 +15,7 @@ var ErrUnknownModel = errors.New("no worker serves this model")
 type NoneError struct {
 	Role     Role
 	Mismatch bool
+	Why      string // of a mismatch: in what they differ, with prefill's value first; empty if that is not known
 
 	// Cause is why they are barred, and Until when the first bar ends: zero if
 	// that is not known. NoCause: none is ready.
@@ -27,6 +28,8 @@ func (e *NoneError) Error() string {
 	switch {
 	case e.Mismatch && e.Cause != NoCause:
 		return "no prefill and decode worker may be paired now"
+	case e.Mismatch && e.Why != "":
+		return "no prefill and decode worker fit one another (" + e.Why + ")"
 	case e.Mismatch:
 		return "no prefill and decode worker fit one another"
 	case e.Cause != NoCause:
@@ -56,7 +59,7 @@ func (r *Registry) whyNoneLocked(model string) error {
 	case ready[Decode] == 0:
 		return &NoneError{Role: Decode}
 	default:
-		return &NoneError{Mismatch: true}
+		return &NoneError{Mismatch: true, Why: r.discordLocked(model)}
 	}
 }
 

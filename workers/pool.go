@@ -12,30 +12,39 @@ type Pool struct {
 	width int      // decode places
 }
 
-// A poolSet is pools in the making, one for each class of workers.
+// A poolSet is pools in the making: the workers that may be in one pool unless
+// they differ in what must agree.
 type poolSet struct {
-	classes []string
-	pools   []Pool
+	groups  []string
+	members [][]*Worker
 }
 
-// add adds w to the pool of its class.
-func (s *poolSet) add(class string, w *Worker) {
-	i := slices.Index(s.classes, class)
+// add adds w to a group.
+func (s *poolSet) add(group string, w *Worker) {
+	i := slices.Index(s.groups, group)
 	if i < 0 {
-		i = len(s.classes)
-		s.classes = append(s.classes, class)
-		s.pools = append(s.pools, Pool{Dialect: w.facts.Dialect})
+		i = len(s.groups)
+		s.groups, s.members = append(s.groups, group), append(s.members, nil)
 	}
-	if p := &s.pools[i]; w.Role == Prefill {
-		p.Prefill = append(p.Prefill, &w.load)
-	} else {
-		p.Decode = append(p.Decode, &w.load)
-	}
+	s.members[i] = append(s.members[i], w)
 }
 
 // whole returns the pools that have workers of both roles.
 func (s *poolSet) whole() []Pool {
-	return slices.DeleteFunc(s.pools, func(p Pool) bool { return len(p.Prefill) == 0 || len(p.Decode) == 0 })
+	var pools []Pool
+	for _, members := range s.members {
+		pools = append(pools, split(members)...)
+	}
+	return slices.DeleteFunc(pools, func(p Pool) bool { return len(p.Prefill) == 0 || len(p.Decode) == 0 })
+}
+
+// add adds w to the workers of its role.
+func (p *Pool) add(w *Worker) {
+	if w.Role == Prefill {
+		p.Prefill = append(p.Prefill, &w.load)
+	} else {
+		p.Decode = append(p.Decode, &w.load)
+	}
 }
 
 // Fits reports whether prefill worker i and decode worker j may be paired.

@@ -87,7 +87,17 @@ func (r *Registry) Close() {
 	}
 	r.mu.Unlock()
 	for _, w := range all {
-		w.Peer.Close()
+		r.disconnect(w)
+	}
+}
+
+// disconnect closes the connections to w that are not in use.
+func (r *Registry) disconnect(w *Worker) {
+	w.Peer.Close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if w.bootstrap != nil {
+		w.bootstrap.Close()
 	}
 }
 
@@ -153,6 +163,7 @@ func (r *Registry) statusLocked(w *Worker, now time.Time) Status {
 	s := Status{
 		Worker: w, State: w.state(), Reason: w.reason, Unfit: w.unfit, InFlight: w.load.InFlight, Removed: w.removed,
 		Bars: w.barsLocked(now), Weight: w.load.Weight, Report: w.report, Unread: w.unread,
+		Bootstrap: w.bootstrap,
 	}
 	if w.facts != nil {
 		s.Facts = *w.facts
@@ -165,23 +176,22 @@ func (r *Registry) statusLocked(w *Worker, now time.Time) Status {
 // is one look-up.
 func (r *Registry) rebuildLocked() {
 	sets := map[string]*poolSet{}
-	enter := func(model, class string, w *Worker) {
+	enter := func(model, group string, w *Worker) {
 		if sets[model] == nil {
 			sets[model] = &poolSet{}
 		}
-		sets[model].add(class, w)
+		sets[model].add(group, w)
 	}
 	for _, w := range r.all {
 		if w.state() != Ready {
 			continue
 		}
-		class := w.facts.class()
 		for _, m := range w.facts.Models {
-			enter(m, class, w)
+			enter(m, w.facts.Dialect, w)
 		}
 		// A request that names no model may go to any, but to the same on both
 		// sides. The first name is that of the engine's own model.
-		enter("", class+"/"+w.facts.Models[0], w)
+		enter("", w.facts.Dialect+"/"+w.facts.Models[0], w)
 	}
 	r.pools, r.dialects = map[string][]Pool{}, nil
 	for m, set := range sets {

@@ -61,9 +61,10 @@ func TestLeasePairsOnlyWhatFits(t *testing.T) {
 		{"another model on the other side", a, Facts{Dialect: "sglang", Models: []string{"b"}, PageSize: 1}, "a", &NoneError{Role: Decode}},
 		{"no model asked for, and none that both serve", a, Facts{Dialect: "sglang", Models: []string{"b"}, PageSize: 1}, "", &NoneError{Mismatch: true}},
 		{"no model asked for, and an adapter on one side", a, Facts{Dialect: "sglang", Models: []string{"a", "adapter"}, PageSize: 1}, "", nil},
-		{"another dialect", a, Facts{Dialect: "vllm-nixl", Models: []string{"a"}, PageSize: 1}, "a", &NoneError{Mismatch: true}},
-		{"another page size", a, Facts{Dialect: "sglang", Models: []string{"a"}, PageSize: 64}, "a", &NoneError{Mismatch: true}},
-		{"another KV dtype", a, Facts{Dialect: "sglang", Models: []string{"a"}, PageSize: 1, KVDtype: "fp8_e5m2"}, "a", &NoneError{Mismatch: true}},
+		{"another dialect", a, Facts{Dialect: "vllm-nixl", Models: []string{"a"}, PageSize: 1}, "a", &NoneError{Mismatch: true, Why: "dialect sglang and vllm-nixl"}},
+		{"another page size", a, Facts{Dialect: "sglang", Models: []string{"a"}, PageSize: 64}, "a", &NoneError{Mismatch: true, Why: "page size 1 and 64"}},
+		{"another KV dtype", a, Facts{Dialect: "sglang", Models: []string{"a"}, PageSize: 1, KVDtype: "fp8_e5m2"}, "a", nil},
+		{"another KV dtype that both tell", Facts{Dialect: "sglang", Models: []string{"a"}, KVDtype: "auto"}, Facts{Dialect: "sglang", Models: []string{"a"}, KVDtype: "fp8_e5m2"}, "a", &NoneError{Mismatch: true, Why: "KV dtype auto and fp8_e5m2"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

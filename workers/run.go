@@ -75,7 +75,7 @@ func spread(d time.Duration) time.Duration {
 }
 
 // readReport reads what the engine of w says of itself, keeps it, and tells the
-// Judge. That it cannot be read is an event once for each reason, and does not
+// Judge, also if there is nothing to keep. That it cannot be read is an event once for each reason, and does not
 // change the worker's state: health judges by more than that.
 func (r *Registry) readReport(ctx context.Context, w *Worker) {
 	asking, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
@@ -98,8 +98,8 @@ func (r *Registry) readReport(ctx context.Context, w *Worker) {
 	w.unread = event.Reason
 	event.From, event.To = w.state(), w.state()
 	r.mu.Unlock()
-	if told && r.judge != nil {
-		r.judge.Reported(w, before, now)
+	if r.judge != nil && (told || !isOurs(err)) {
+		r.judge.Reported(w, before, now, unanswered(err))
 	}
 	if news {
 		r.observe(event)

@@ -147,11 +147,17 @@ type listener struct {
 	silent
 	mu   sync.Mutex
 	told []float64 // Waiting, before and now
+
+	failed []error // why there was no report
 }
 
-func (l *listener) Reported(_ *Worker, before, now Report) {
+func (l *listener) Reported(_ *Worker, before, now Report, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if now.At.IsZero() {
+		l.failed = append(l.failed, err)
+		return
+	}
 	l.told = append(l.told, before.Waiting, now.Waiting)
 }
 

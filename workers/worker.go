@@ -2,7 +2,9 @@ package workers
 
 import (
 	"fmt"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,6 +33,10 @@ type Worker struct {
 	settled  bool   // removed long enough ago to be forgotten
 	reason   string // why it is not ready, or why it drains
 	facts    *Facts // nil until the engine said what it is
+
+	// bootstrap is how to reach the bootstrap server that facts name. Nil: they
+	// name none.
+	bootstrap *exchange.Peer
 
 	looks, learnt int // looks begun, and the one that is believed
 	cold          bool
@@ -98,9 +104,9 @@ type Facts struct {
 	KVDtype  string
 }
 
-// class groups the workers that can be paired with one another.
-func (f *Facts) class() string {
-	return fmt.Sprintf("%s/%d/%s", f.Dialect, f.PageSize, f.KVDtype)
+// bootstrapAddress returns where the bootstrap server listens.
+func (f *Facts) bootstrapAddress() string {
+	return net.JoinHostPort(f.BootstrapHost, strconv.Itoa(f.BootstrapPort))
 }
 
 // difference says what of a worker's facts has changed in a way that matters
@@ -137,6 +143,11 @@ type Status struct {
 	Weight   float64 // its share of the load, below 1 while it is being warmed
 	Report   Report  // the last one read; At is zero if none was
 	Unread   string  // why the last report could not be read
+
+	// Bootstrap is how to reach the worker's bootstrap server; another one each
+	// time that the engine has said what it is. Nil: it has none, or it is not
+	// known where.
+	Bootstrap *exchange.Peer
 }
 
 // An EventKind says what happened to a worker.
@@ -149,13 +160,14 @@ const (
 	Removed                  // it gets no new requests any more
 	Gone                     // its last lease has ended, and it is forgotten
 	Learned                  // after a recheck it is no longer what it was
+	Misfit                   // it cannot be paired with a worker of the other role
 	Unread                   // its reports cannot be read
 	Read                     // they can be read again
 )
 
 // String returns the kind's name, as in logs.
 func (k EventKind) String() string {
-	return [...]string{"changed", "added", "removed", "gone", "learned", "unread", "read"}[k]
+	return [...]string{"changed", "added", "removed", "gone", "learned", "misfit", "unread", "read"}[k]
 }
 
 // An Event is something that happened to a worker. Kinds but Changed leave

@@ -29,6 +29,7 @@ type daemon struct {
 	log       *zap.Logger
 	registry  *workers.Registry
 	monitor   *health.Monitor
+	canaries  *health.Canaries
 	handler   *router.Handler
 	admin     *admin.API
 	discovery *discovery // nil without --discovery-file
@@ -67,6 +68,7 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 	met := metrics.New(d.collected, cfg.Metrics)
 	d.handler = router.New(cfg.Router, d.registry, met, log) //nolint:contextcheck // requests get their contexts from net/http
 	d.admin = admin.New(d.registry, log)
+	d.canaries = health.NewCanaries(judge, d.handler.Canary)
 	d.collected.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics.WatchState(d.collected, metrics.State{
 		Ages:          d.handler.Ages,
@@ -121,6 +123,7 @@ func (d *daemon) run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.registry.Run(ctx) })
 	g.Go(func() error { return d.monitor.Run(ctx) })
+	g.Go(func() error { return d.canaries.Run(ctx) })
 	if d.discovery != nil {
 		g.Go(func() error { return d.discovery.run(ctx) })
 	}
@@ -240,6 +243,8 @@ func (d *daemon) logWorker(e workers.Event) {
 		log.Info("worker gone: its last request has ended")
 	case workers.Learned:
 		log.Warn("worker is another engine than before", zap.String("reason", e.Reason))
+	case workers.Misfit:
+		log.Warn("workers do not fit one another", zap.String("reason", e.Reason))
 	case workers.Unread:
 		log.Warn("worker's load cannot be read", zap.String("reason", e.Reason))
 	case workers.Read:
@@ -278,7 +283,7 @@ func (d *daemon) heed(e health.Event) {
 	}
 	log = log.With(zap.String("from", e.From), zap.String("to", e.To), zap.String("reason", e.Reason))
 	switch e.To {
-	case "closed", "answering", "moving":
+	case "closed", "answering", "moving", "working":
 		log.Info("worker's " + string(e.Topic) + ": well again")
 	case "half-open":
 		log.Info("worker's " + string(e.Topic) + ": it is tried again")

@@ -122,6 +122,8 @@ func (in *intake) healthSettings() []setting {
 		{name: "disable-health-check", value: newSwitch(&h.DisableProbes), usage: "no probes"},
 		{name: "worker-stall-secs", value: newSeconds(&h.StallTime), usage: "silence of a worker after which one failed connection leaves it out; 0: never"},
 		{name: "worker-wedge-secs", value: newSeconds(&h.WedgeTime), usage: "time without progress after which a worker gets nothing new; 0: never"},
+		{name: "worker-stale-secs", value: newSeconds(&h.StaleTime), usage: "age of a worker's last report, and of any other sign of life, after which it gets nothing new until it is heard of; 0: never"},
+		{name: "canary-interval", value: newSeconds(&h.CanaryInterval), usage: "seconds without a request after which a pair is sent one of one token, to find out whether its hand-offs work; one per interval in all; 0: none"},
 	}
 }
 

@@ -95,9 +95,39 @@ func table() []mutant {
 			"TestLeaseEndsOnce",
 		},
 		{
-			"workers of different page size are paired", "workers/worker.go",
-			`return fmt.Sprintf("%s/%d/%s", f.Dialect, f.PageSize, f.KVDtype)`, `return fmt.Sprintf("%s/%d/%s", f.Dialect, 0, f.KVDtype)`,
+			"workers of different page size are paired", "workers/fit.go",
+			"		if sizes {", "		if sizes && false {",
 			"TestLeasePairsOnlyWhatFits",
+		},
+		{
+			"a trial lasts as long as its stream", "router/stream.go",
+			"		s.legs[workers.Decode].lease.Began()\n", "",
+			"TestBegan",
+		},
+		{
+			"a failure after the first token of a trial counts nothing", "health/breaker.go",
+			"p.begun && v.kind != bad", "p.begun",
+			"TestBegan",
+		},
+		{
+			"reports that stay away are not missed", "health/silence.go",
+			"		d.missed.Store(fault)\n", "		d.missed.Store(nil)\n",
+			"TestMissingReports",
+		},
+		{
+			"a bootstrap server that does not answer is well", "health/bootstrap.go",
+			"	if a.kind == failing && !p.reached &&", "	if a.kind == failing || !p.reached &&",
+			"TestBootstrapProbe",
+		},
+		{
+			"a canary passes an open breaker's bar", "workers/lease.go",
+			"if bar := w.barLocked(); bar.Until.After(now) {", "if bar := w.barLocked(); bar.Cause != Breaking && bar.Until.After(now) {",
+			"TestLeasePair",
+		},
+		{
+			"canaries are counted as requests of clients", "router/handler.go",
+			"forCanaries(cfg), registry, metrics.Discard(),", "forCanaries(cfg), registry, met,",
+			"TestCanary",
 		},
 		{
 			"a wildcard becomes the bootstrap host", "workers/bootstrap.go",
