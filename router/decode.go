@@ -74,12 +74,15 @@ func (a *attempt) relayJSON(l *leg, answer *exchange.Answer) error {
 		return a.legFailed(l, err)
 	}
 	l.ended = whole
-	switch {
-	case whole:
+	if whole {
 		if err := a.judgeJSON(body); err != nil {
 			return err
 		}
-	case a.merged:
+	}
+	switch {
+	case a.req.Stream(): // its client would read no token of it, and no error
+		return nonsense(workers.Decode, errors.New("JSON where a stream was due"))
+	case !whole && a.merged:
 		return a.h.answerTooLong(workers.Decode) // parts of prefill's answer belong into it
 	}
 	if err := a.verdict(a.merged); err != nil {

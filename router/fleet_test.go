@@ -69,6 +69,7 @@ func (e *engine) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		http.NotFound(w, r)
 	case "/abort_request":
+		w.Header().Set("Connection", "close") // likewise
 		e.mu.Lock()
 		e.aborts = append(e.aborts, string(body))
 		e.mu.Unlock()
@@ -117,21 +118,28 @@ func newFleet(t testing.TB, dialect string, prefill, decode http.HandlerFunc, ch
 // The first of either role are the fleet's prefill and decode.
 func newLargeFleet(t testing.TB, dialect string, prefills, decodes []http.HandlerFunc, change ...func(*Config)) *fleet {
 	t.Helper()
+	return newChosenFleet(t, dialect, policy.PrefixHash{}, [2][]http.HandlerFunc{prefills, decodes}, change...)
+}
+
+// newChosenFleet is newLargeFleet with a policy of the test's own, and scripts by
+// role.
+func newChosenFleet(t testing.TB, dialect string, chooser workers.Chooser, scripts [2][]http.HandlerFunc, change ...func(*Config)) *fleet {
+	t.Helper()
 	f := &fleet{metrics: prometheus.NewRegistry()}
 	cfg := workers.DefaultConfig()
 	cfg.Dialect = dialect
-	for _, script := range prefills {
+	for _, script := range scripts[workers.Prefill] {
 		e := newEngine(t, script)
 		f.prefills = append(f.prefills, e)
 		cfg.Specs = append(cfg.Specs, workers.Spec{Role: workers.Prefill, URL: e.URL, BootstrapPort: portIf(dialect == "sglang", 8998)})
 	}
-	for _, script := range decodes {
+	for _, script := range scripts[workers.Decode] {
 		e := newEngine(t, script)
 		f.decodes = append(f.decodes, e)
 		cfg.Specs = append(cfg.Specs, workers.Spec{Role: workers.Decode, URL: e.URL})
 	}
 	f.prefill, f.decode = f.prefills[0], f.decodes[0]
-	registry, err := workers.NewRegistry(cfg, exchange.DefaultConfig(), policy.PrefixHash{}, func(e workers.Event) {
+	registry, err := workers.NewRegistry(cfg, exchange.DefaultConfig(), chooser, func(e workers.Event) {
 		if e.To != workers.Ready {
 			t.Errorf("worker %s: %s", e.Worker.ID, e.Reason)
 		}

@@ -119,6 +119,8 @@ func TestOddStreams(t *testing.T) {
 		{"a first error that is long", streamRequest, events(bigError, doneEvent), 500, ""},
 		{"an end with a name", streamRequest, events(tokenEvent(1), named), 200, tokenEvent(1) + named},
 		{"a stream that was not asked for", chatRequest, events(tokenEvent(1), doneEvent), 502, ""},
+		{"JSON where a stream was due", streamRequest, reply(200, chatAnswer), 502, ""},
+		{"JSON that is no object", chatRequest, reply(200, `"OK"`), 502, ""},
 		{"a media type in capitals", streamRequest, then(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "Text/Event-Stream")
 			io.WriteString(w, tokenEvent(1)+doneEvent)

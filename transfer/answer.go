@@ -13,7 +13,8 @@ type Outcome struct {
 
 // Verdict judges prefill's whole answer of status 200: no error if the prompt's
 // blocks are there, an *EngineError if the engine reports an error or an abort
-// in it, and an error that wraps ErrNotJSON if it is cut short or garbage.
+// in it, an error that wraps ErrNotJSON if it is cut short or garbage, and
+// ErrNoAnswer if it is a bare text or number.
 func Verdict(e Endpoint, body []byte) (Usage, error) {
 	out, err := Whole(e, body)
 	if err == nil && out.Aborted {
@@ -27,10 +28,13 @@ func Verdict(e Endpoint, body []byte) (Usage, error) {
 // Verdict.
 func Whole(e Endpoint, body []byte) (Outcome, error) {
 	s := scanner{b: body}
-	out, said, end := s.judge(e, s.space(0), 0)
+	start := s.space(0)
+	out, said, end := s.judge(e, start, 0)
 	switch {
 	case end < 0 || !s.end(end):
 		return Outcome{Usage: unknownUsage()}, fmt.Errorf("%w: %s, at byte %d of %d", ErrNotJSON, s.why, s.at, len(body))
+	case body[start] != '{' && (e != Generate || body[start] != '['):
+		return Outcome{Usage: unknownUsage()}, ErrNoAnswer
 	case said != nil:
 		return out, said
 	}

@@ -11,6 +11,10 @@ import (
 // ErrNotJSON reports an answer that is not one whole JSON value.
 var ErrNotJSON = errors.New("answer is not JSON")
 
+// ErrNoAnswer reports an answer that is JSON, but nothing that an endpoint could
+// answer with.
+var ErrNoAnswer = errors.New("answer is no JSON object")
+
 // maxMessage bounds the text of an error that an engine did not put into JSON,
 // in bytes.
 const maxMessage = 1024

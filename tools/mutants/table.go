@@ -85,6 +85,41 @@ func table() []mutant {
 			"TestRetry",
 		},
 		{
+			"JSON in place of a stream passes as an answer", "router/decode.go",
+			"	case a.req.Stream(): //", "	case false: //",
+			"TestFaultMatrix/JSON_in_place",
+		},
+		{
+			"a wait that was too long is begun again", "router/attempt.go",
+			`Code: "first_byte_timeout", Message`, `Code: "first_byte_timeout", Again: true, Message`,
+			"TestFaultMatrix/hang",
+		},
+		{
+			"a hand-off that failed is the decode worker's fault", "router/leg.go",
+			"	case said.OfHandOff(), role == workers.Decode && said.Unexplained():", "	case false:",
+			"TestFaultMatrix/500",
+		},
+		{
+			"of two that wait for one another, each is blamed", "router/blame.go",
+			"	case prefilled || a.prefillFirst():", "	case true:",
+			"TestFaultMatrix/hang",
+		},
+		{
+			"a lost connection is like any other failure", "router/blame.go",
+			"		e.Fault.Kind = workers.Unreachable", "		e.Fault.Kind = workers.Failed",
+			"TestFaultMatrix/re",
+		},
+		{
+			"an engine that has refused is told to abort", "router/leg.go",
+			"	l.ended = true\n	return nil, a.h.refused", "	return nil, a.h.refused",
+			"TestFaultMatrix/4",
+		},
+		{
+			"what prefill holds is not released when decode refuses", "router/settle.go",
+			"	case refused:\n		a.release()", "	case refused:",
+			"TestFaultMatrix/5",
+		},
+		{
 			"a missing hand-off is not counted", "router/decode.go",
 			"			a.h.met.HandOffMissing()\n", "",
 			"TestPrefillFirst",
