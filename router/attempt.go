@@ -32,7 +32,8 @@ type attempt struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	patience *time.Timer
+	patience *time.Timer // for the first token, or prefill's verdict on a JSON answer
+	whole    *time.Timer // for all of a JSON answer; nil for a stream
 
 	mu    sync.Mutex
 	first *Error // the failure that decides
@@ -105,18 +106,27 @@ func (h *Handler) newAttempt(c *call, req *transfer.Request, pair *workers.Pair)
 	}
 	c.attempts++
 	a.ctx, a.cancel = context.WithCancelCause(c.r.Context())
-	a.patience = a.beginPatience()
+	a.beginPatience()
 	return a, nil
 }
 
 // beginPatience bounds the attempt: a stream in all that comes before its first
 // token, so that an engine that sends comments, or one half of a hand-off that
-// waits for the other, gains nothing; a JSON answer as a whole.
-func (a *attempt) beginPatience() *time.Timer {
-	if a.req.Stream() {
-		return time.AfterFunc(a.h.cfg.FirstByte, a.tooSlow)
+// waits for the other, gains nothing; a JSON answer as a whole, and in prefill's
+// part of it, which is one token also when the answer is long.
+func (a *attempt) beginPatience() {
+	a.patience = time.AfterFunc(a.h.cfg.FirstByte, a.tooSlow)
+	if !a.req.Stream() {
+		a.whole = time.AfterFunc(a.h.cfg.RequestTimeout, func() { a.cancel(errTimeout) })
 	}
-	return time.AfterFunc(a.h.cfg.RequestTimeout, func() { a.cancel(errTimeout) })
+}
+
+// endPatience ends what beginPatience began.
+func (a *attempt) endPatience() {
+	a.patience.Stop()
+	if a.whole != nil {
+		a.whole.Stop()
+	}
 }
 
 // run sends the legs in the dialect's order and returns the attempt's outcome.
@@ -132,7 +142,7 @@ func (a *attempt) run() error {
 // conclude tells engines what they have to know, counts, and returns the
 // attempt's outcome. Both legs have ended.
 func (a *attempt) conclude() error {
-	a.patience.Stop()
+	a.endPatience()
 	a.settle()
 	err := a.outcome()
 	if err == nil {
@@ -270,10 +280,11 @@ func (a *attempt) failure() error {
 	return a.ctx.Err()
 }
 
-// tooSlow ends a stream that has not begun in time.
+// tooSlow ends a stream that has not begun in time, and a request for JSON whose
+// prefill has not answered.
 func (a *attempt) tooSlow() {
-	if a.gate.shut() {
-		return // it has begun
+	if a.inTime() {
+		return
 	}
 	a.mu.Lock()
 	if a.first == nil && a.ctx.Err() == nil {
@@ -281,4 +292,18 @@ func (a *attempt) tooSlow() {
 	}
 	a.mu.Unlock()
 	a.cancel(errNoToken)
+}
+
+// inTime reports whether a stream has begun, or else prefill has answered. A
+// stream that has not begun will not.
+func (a *attempt) inTime() bool {
+	if a.call.streaming {
+		return a.gate.shut()
+	}
+	select {
+	case <-a.prefilled:
+		return true
+	default:
+		return false
+	}
 }

@@ -35,8 +35,8 @@ type Config struct {
 	BodyStall time.Duration
 
 	// FirstByte bounds the time from sending the legs of a stream to its first
-	// token. Default 600 s: half a million tokens take minutes to prefill. A
-	// JSON answer is bounded by RequestTimeout instead.
+	// token, and to prefill's answer if the client wants JSON. Default 600 s: half
+	// a million tokens take minutes to prefill.
 	FirstByte time.Duration
 
 	// StreamIdle is how long a stream may be silent between two reads once

@@ -48,7 +48,7 @@ In every cell:
 
 A code with *leg* in it begins with ` + "`prefill`" + ` or ` + "`decode`" + `. Blame is what the breakers are told. The *worker* and the *pair* have each a breaker of their own; a lost *connection* counts against the worker, also if it is the last one of its role. A *busy* worker has done nothing wrong: it gets no new request for as long as it asked for, 5 s at most.
 
-Limits of time: a stream has ` + "`--first-byte-timeout-secs`" + ` up to its first token, and then ` + "`--stream-idle-timeout-secs`" + ` between two reads; a JSON answer has ` + "`--request-timeout-secs`" + ` in all. What such a limit ends before the first byte is not tried again: the client has waited for as long as it was to wait.
+Limits of time: a stream has ` + "`--first-byte-timeout-secs`" + ` up to its first token, and then ` + "`--stream-idle-timeout-secs`" + ` between two reads; a JSON answer has ` + "`--first-byte-timeout-secs`" + ` up to prefill's answer, and ` + "`--request-timeout-secs`" + ` in all. What such a limit ends before the first byte is not tried again: the client has waited for as long as it was to wait.
 `
 
 func faultsPage() string {
@@ -160,11 +160,11 @@ func (c cell) text() string {
 	if s.told {
 		told = "yes"
 	}
-	return strings.Join([]string{c.client(s), again, c.blamed(role), told}, " | ")
+	return strings.Join([]string{c.client(role, s), again, c.blamed(role), told}, " | ")
 }
 
 // client says what the client is told.
-func (c cell) client(s sequel) string {
+func (c cell) client(role workers.Role, s sequel) string {
 	code := strings.Replace("`"+s.code+"`", "`_", "`*leg*_", 1)
 	code = strings.Replace(code, "`*leg*", "*leg*`", 1)
 	switch s.shape {
@@ -178,13 +178,12 @@ func (c cell) client(s sequel) string {
 		return "200, the stream as it came"
 	case envelope:
 	}
-	switch {
-	case s.late && c.stream:
-		return "504 `first_byte_timeout`"
-	case s.late && c.sick[workers.Decode]:
-		return "504 `request_timeout`"
-	case s.late:
-		return "504 `request_timeout` (JSON) or `first_byte_timeout` (stream)"
+	if s.late {
+		one, other := c.in(both[0]).endBy(role).code, c.in(both[1]).endBy(role).code
+		if one == other {
+			return "504 `" + one + "`"
+		}
+		return "504 `" + one + "`; in `" + both[1] + "` `" + other + "`"
 	}
 	return fmt.Sprintf("%d %s", s.status, code)
 }
@@ -199,19 +198,15 @@ func (c cell) blamed(role workers.Role) string {
 	if !s.late {
 		return words[s.blame]
 	}
-	of := func(dialect string, stream bool) string {
-		return words[cell{fault: c.fault, dialect: dialect, sick: c.sick, stream: stream}.endBy(role).blames[role]]
+	one, other := words[c.in(both[0]).endBy(role).blames[role]], words[c.in(both[1]).endBy(role).blames[role]]
+	if one == other {
+		return one
 	}
-	json, stream := of(both[0], false), of(both[0], true)
-	if inTurn := of(both[1], true); inTurn != stream {
-		stream += "; in `" + both[1] + "` " + inTurn
-	}
-	switch {
-	case role == workers.Prefill:
-		return "JSON: " + json + "; stream: " + stream
-	case c.stream:
-		return stream
-	default:
-		return json
-	}
+	return one + "; in `" + both[1] + "` " + other
+}
+
+// in returns the same cell in a dialect.
+func (c cell) in(dialect string) cell {
+	c.dialect = dialect
+	return c
 }

@@ -159,7 +159,7 @@ func (c cell) endBy(role workers.Role) end {
 	if e.late {
 		e.code, own = "request_timeout", "canceled" // how long an answer is may be the client's wish
 	}
-	if e.late && c.stream {
+	if e.late && (c.stream || !first) {
 		e.code, own = "first_byte_timeout", "failed"
 		if c.concurrent() && !first {
 			own, other = "handoff", "handoff" // two that wait for one another
@@ -243,7 +243,7 @@ func (c cell) limit(cfg *Config, well bool) {
 	for role, sick := range c.sick {
 		s := c.sequel(workers.Role(role))
 		if sick && s.late {
-			cfg.FirstByte, cfg.RequestTimeout = patience, patience
+			cfg.FirstByte, cfg.RequestTimeout = patience, 2*patience
 		}
 		if sick && s.idle {
 			cfg.StreamIdle = patience

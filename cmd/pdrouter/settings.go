@@ -143,7 +143,7 @@ func (in *intake) timeSettings() []setting {
 	c := &in.cfg
 	return []setting{
 		{name: "connect-timeout-secs", value: newSeconds(&c.Exchange.ConnectTimeout), usage: "time to connect to a worker, TLS handshake included"},
-		{name: "first-byte-timeout-secs", value: newSeconds(&c.Router.FirstByte), usage: "time until the first token of a stream; long prompts take minutes to prefill"},
+		{name: "first-byte-timeout-secs", value: newSeconds(&c.Router.FirstByte), usage: "time until the first token of a stream, or until prefill has done its part of a JSON answer; long prompts take minutes"},
 		{name: "stream-idle-timeout-secs", value: newSeconds(&c.Router.StreamIdle), usage: "how long a stream may be silent once it has begun"},
 		{name: "request-timeout-secs", value: newSeconds(&c.Router.RequestTimeout), usage: "time for a JSON answer as a whole; streams have no such limit"},
 		{name: "client-stall-secs", value: newSeconds(&c.Router.ClientStall), usage: "how long a client may take nothing of its answer before it counts as gone"},
