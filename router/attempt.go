@@ -32,11 +32,9 @@ type attempt struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	patience *time.Timer // for the first token, or prefill's verdict on a JSON answer
-	whole    *time.Timer // for all of a JSON answer; nil for a stream
-
-	mu    sync.Mutex
-	first *Error // the failure that decides
+	mu       sync.Mutex  // guards the following
+	first    *Error      // the failure that decides
+	patience *time.Timer // calls overtime
 
 	prefilled chan struct{} // closed when prefill has succeeded
 	answer    []byte        // prefill's whole answer; read it after prefilled
@@ -115,18 +113,19 @@ func (h *Handler) newAttempt(c *call, req *transfer.Request, pair *workers.Pair)
 // waits for the other, gains nothing; a JSON answer as a whole, and in prefill's
 // part of it, which is one token also when the answer is long.
 func (a *attempt) beginPatience() {
-	a.patience = time.AfterFunc(a.h.cfg.FirstByte, a.tooSlow)
-	if !a.req.Stream() {
-		a.whole = time.AfterFunc(a.h.cfg.RequestTimeout, func() { a.cancel(errTimeout) })
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	limit := a.h.cfg.FirstByte
+	if !a.call.streaming {
+		limit = min(limit, a.h.cfg.RequestTimeout)
 	}
+	a.patience = time.AfterFunc(limit, a.overtime)
 }
 
-// endPatience ends what beginPatience began.
 func (a *attempt) endPatience() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.patience.Stop()
-	if a.whole != nil {
-		a.whole.Stop()
-	}
 }
 
 // run sends the legs in the dialect's order and returns the attempt's outcome.
@@ -280,18 +279,23 @@ func (a *attempt) failure() error {
 	return a.ctx.Err()
 }
 
-// tooSlow ends a stream that has not begun in time, and a request for JSON whose
-// prefill has not answered.
-func (a *attempt) tooSlow() {
-	if a.inTime() {
-		return
-	}
+// overtime ends a stream that has not begun in time, and a request for JSON whose
+// prefill has not answered, or which has taken too long as a whole.
+func (a *attempt) overtime() {
 	a.mu.Lock()
-	if a.first == nil && a.ctx.Err() == nil {
-		a.first = &Error{Status: http.StatusGatewayTimeout, Code: "first_byte_timeout", Message: "The engines sent no token in time."}
+	defer a.mu.Unlock()
+	left := a.h.cfg.RequestTimeout - time.Since(a.began)
+	switch {
+	case !a.call.streaming && left <= 0:
+		a.cancel(errTimeout)
+	case !a.inTime():
+		if a.first == nil && a.ctx.Err() == nil {
+			a.first = &Error{Status: http.StatusGatewayTimeout, Code: "first_byte_timeout", Message: "The engines sent no token in time."}
+		}
+		a.cancel(errNoToken)
+	case !a.call.streaming:
+		a.patience.Reset(left)
 	}
-	a.mu.Unlock()
-	a.cancel(errNoToken)
 }
 
 // inTime reports whether a stream has begun, or else prefill has answered. A
