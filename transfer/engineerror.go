@@ -30,6 +30,9 @@ type EngineError struct {
 
 // Error implements error. It is meant for logs.
 func (e *EngineError) Error() string {
+	if e.Message == "" {
+		return fmt.Sprintf("engine says %d, and not why", e.Status)
+	}
 	return fmt.Sprintf("engine says %d: %s", e.Status, e.Message)
 }
 

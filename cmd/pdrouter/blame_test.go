@@ -48,7 +48,7 @@ func TestPairCutOff(t *testing.T) {
 			if after.sum("pdrouter_pair_cb_state") != 1 || after.sum("pdrouter_pair_cb_state", pair...) != 1 || after.sum("smg_worker_cb_state") != 0 {
 				t.Error("a breaker other than the pair's is open")
 			}
-			if lines := f.logged("worker's breaker: in trouble", p.URL()); len(lines) != 1 || !strings.Contains(lines[0], "10 requests failed in a row") {
+			if lines := f.logged("pair breaker open", p.URL()); len(lines) != 1 || !strings.Contains(lines[0], "10 requests failed in a row") {
 				t.Errorf("log = %q, want one line with the reason", lines)
 			}
 		})
@@ -85,7 +85,7 @@ func TestWedgedEngine(t *testing.T) {
 			if now := sick.Stats(); now.TotalRequests > stuck.TotalRequests+1 || now.Running == 0 { // one may have been on its way
 				t.Errorf("it had %d requests when it was found out, and %d now, of which %d run", stuck.TotalRequests, now.TotalRequests, now.Running)
 			}
-			if lines := f.logged("worker's progress: in trouble", sick.URL()); len(lines) != 1 || !strings.Contains(lines[0], "no progress since") {
+			if lines := f.logged("worker progress stalled", sick.URL()); len(lines) != 1 || !strings.Contains(lines[0], "no progress since") {
 				t.Errorf("log = %q, want one line with the reason", lines)
 			}
 			if got := f.scraped(t).sum("smg_worker_health", `worker="`+sick.URL()+`"`); got != 0 {
@@ -95,7 +95,7 @@ func TestWedgedEngine(t *testing.T) {
 			if !eventually(func() bool { return !stalled() && sick.Stats().TotalRequests > stuck.TotalRequests+5 }) {
 				t.Error("it is not let in again")
 			}
-			if lines := f.logged("worker's progress: well again", sick.URL()); len(lines) != 1 {
+			if lines := f.logged("worker progress moving", sick.URL()); len(lines) != 1 {
 				t.Errorf("log = %q, want one line", lines)
 			}
 			wantOutcomes(t, c.disperse(), wholeAnswer)

@@ -281,15 +281,16 @@ func (d *daemon) heed(e health.Event) {
 		d.registry.Recheck(e.Worker)
 		return
 	}
-	log = log.With(zap.String("from", e.From), zap.String("to", e.To), zap.String("reason", e.Reason))
-	switch e.To {
-	case "closed", "answering", "moving", "working":
-		log.Info("worker's " + string(e.Topic) + ": well again")
-	case "half-open":
-		log.Info("worker's " + string(e.Topic) + ": it is tried again")
-	default:
-		log.Warn("worker's " + string(e.Topic) + ": in trouble")
+	subject := "worker"
+	if e.Decode != nil {
+		subject = "pair"
 	}
+	say := log.Warn
+	switch e.To {
+	case "closed", "half-open", "answering", "moving", "working":
+		say = log.Info
+	}
+	say(subject+" "+string(e.Topic)+" "+e.To, zap.String("from", e.From), zap.String("reason", e.Reason))
 }
 
 func (d *daemon) workerStates() []metrics.WorkerState {

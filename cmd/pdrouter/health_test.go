@@ -61,9 +61,9 @@ func TestCanariesOfAnIdleFleet(t *testing.T) {
 			}
 			f.decode[0].Fail(sim.Fault{Kind: sim.FaultStatus, Status: 500, Body: `{"message":"Internal server error"}`})
 			if !eventually(func() bool {
-				return len(f.said("worker's canary: in trouble")) == 2 && f.barNamed("decode-0", workers.Breaking).Reason != ""
+				return len(f.said("pair canary failing")) == 2 && f.barNamed("decode-0", workers.Breaking).Reason != ""
 			}) {
-				t.Fatalf("canaries told %q, breakers %q", f.said("worker's canary: in trouble"), f.said("worker's breaker: in trouble"))
+				t.Fatalf("canaries told %q, breakers %q", f.said("pair canary failing"), f.said("worker breaker open"))
 			}
 			client := newClient(t)
 			for i := range 8 {

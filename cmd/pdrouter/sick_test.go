@@ -102,7 +102,7 @@ func TestSickPrefill(t *testing.T) {
 // at a time until its breaker closes, and then its share.
 func wantTrialsInTurn(t *testing.T, f *fleet, sick *sim.Engine) {
 	t.Helper()
-	back := func() bool { return len(f.logged("worker's breaker: well again", sick.URL())) > 0 }
+	back := func() bool { return len(f.logged("worker breaker closed", sick.URL())) > 0 }
 	most, before := 0, sick.Stats().TotalRequests
 	var tried uint64
 	if !eventually(func() bool {
@@ -118,7 +118,7 @@ func wantTrialsInTurn(t *testing.T, f *fleet, sick *sim.Engine) {
 	if most > 1 || tried > 3 {
 		t.Errorf("while it was tried it had %d requests at a time, %d in all, want one at a time, three in all", most, tried)
 	}
-	if lines := f.logged("worker's breaker: well again", sick.URL()); !strings.Contains(lines[0], "3 trials succeeded") {
+	if lines := f.logged("worker breaker closed", sick.URL()); !strings.Contains(lines[0], "3 trials succeeded") {
 		t.Errorf("log = %q, want that 3 trials succeeded", lines)
 	}
 	if !eventually(func() bool { return sick.Stats().TotalRequests > before+20 }) {
