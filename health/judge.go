@@ -56,6 +56,9 @@ func (j *Judge) Permit(p *workers.Permit, prefill, decode *workers.Worker) bool 
 		for earlier := range place {
 			give(p, earlier, breakers[earlier])
 		}
+		p.Refused = [...]workers.Avoid{
+			ofPrefill: {Prefill: prefill}, ofDecode: {Decode: decode}, ofPair: {Prefill: prefill, Decode: decode},
+		}[place]
 		return false
 	}
 	j.noteUse(first, decode)

@@ -37,5 +37,6 @@ type Permit struct {
 	Done            [3]func(error) // gives a trial's place back; nil where this is no trial
 	Outcome         [2]error       // by role
 	Legs            uint8          // that have ended
+	Refused         Avoid          // who did not let the request in, after a refusal
 	Begun           [3]bool        // trials that were over with the first token, by the places of Epoch
 }

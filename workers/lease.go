@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -26,7 +27,8 @@ type Pair struct {
 }
 
 // maxPicks bounds how many pairs are offered to the Judge for one lease. What
-// it refuses it also bars, so another one is picked the next time.
+// it refuses it also bars, and it is avoided from then on, so another one is
+// picked the next time if there is one.
 const maxPicks = 16
 
 // Lease leases a pair for need, or says why there is none. It waits only for
@@ -41,6 +43,7 @@ func (r *Registry) Lease(ctx context.Context, need Need, pair *Pair) error {
 			return nil
 		}
 		r.takeBack(pair)
+		need.Avoid = append(slices.Clip(need.Avoid), pair.permit.Refused) // its bar may be on its way
 	}
 	return &NoneError{Mismatch: true, Cause: Breaking}
 }
