@@ -26,36 +26,13 @@ const loadFactor = 1.25
 type PrefixHash struct{}
 
 // Choose implements workers.Chooser.
-func (PrefixHash) Choose(need workers.Need, pools []workers.Pool) workers.Choice {
-	var c workers.Choice
-	if len(pools) > 1 {
-		c.Pool = emptiest(pools)
-	}
-	pool := &pools[c.Pool]
-	c.Prefill = rendezvous(need.Key, pool.Prefill, partners{})
-	c.Decode = rendezvous(need.Key, pool.Decode, partners{pool, c.Prefill})
-	return c
+func (h PrefixHash) Choose(need workers.Need, pools []workers.Pool) workers.Choice {
+	return Legs{h, h}.Choose(need, pools)
 }
 
-// partners are the decode workers of a pool that fit one prefill worker. The
-// zero value is all workers of whatever role.
-type partners struct {
-	pool    *workers.Pool
-	prefill int
-}
-
-func (p partners) have(i int) bool { return p.pool == nil || p.pool.Fits(p.prefill, i) }
-
-// emptiest returns the pool with the least load per decode worker.
-func emptiest(pools []workers.Pool) int {
-	best, least := 0, -1.0
-	for i := range pools {
-		inFlight, weight := total(pools[i].Decode, partners{})
-		if l := float64(inFlight) / weight; least < 0 || l < least {
-			best, least = i, l
-		}
-	}
-	return best
+// Pick implements Picker.
+func (PrefixHash) Pick(need *workers.Need, loads []*workers.Load, in partners) int {
+	return rendezvous(need.Key, loads, in)
 }
 
 // rendezvous returns the place of the worker for key among those which are in.

@@ -1,0 +1,164 @@
+package policy
+
+import (
+	"math"
+	"time"
+
+	"pdrouter/workers"
+)
+
+// ratio learns how many bytes of a request's prompt make a token.
+type ratio struct{ bytes, tokens float64 }
+
+const (
+	ratioMemory = 0.99 // what an observation's weight falls by with the next
+	firstRatio  = 4    // bytes of English for each token
+)
+
+func (r *ratio) learn(bytes, tokens int) {
+	r.bytes = r.bytes*ratioMemory + float64(bytes)
+	r.tokens = r.tokens*ratioMemory + float64(tokens)
+}
+
+func (r *ratio) value() float64 {
+	if r.tokens == 0 {
+		return firstRatio
+	}
+	return r.bytes / r.tokens
+}
+
+// Ended implements workers.Learner.
+func (c *CacheAware) Ended(seat int, p workers.Prefilled) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.at(seat)
+	if b == nil {
+		return
+	}
+	took := b.queue.end(p.At, p.Expect.Ticket)
+	if !p.OK {
+		b.held.forget(p.Prompt.Chain, p.Expect.Blocks)
+		return
+	}
+	if p.Tokens > 0 {
+		c.ratio.learn(p.Prompt.Bytes, p.Tokens)
+	}
+	found := p.Expect.Blocks
+	if p.Tokens > 0 && p.Cached >= 0 {
+		found = int(float64(p.Cached) / float64(p.Tokens) * float64(p.Prompt.Bytes) / float64(c.cfg.BlockBytes))
+		found = min(found, len(p.Prompt.Chain))
+		b.keep.saw(p.Expect.Blocks, found)
+	}
+	if took >= 0 {
+		left := float64(max(p.Prompt.Bytes-found*c.cfg.BlockBytes, 0))
+		b.speed.learn(left, took)
+		c.speed.learn(left, took)
+		c.mean += (took - c.mean) / 32
+	}
+	c.fit(b)
+}
+
+// Reported implements workers.Learner.
+func (c *CacheAware) Reported(seat int, r workers.Report) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b := c.at(seat); b != nil {
+		c.reported(b, r)
+	}
+}
+
+func (c *CacheAware) reported(b *book, r workers.Report) {
+	if r.KVCapacity > 0 {
+		b.kv = r.KVCapacity
+		c.fit(b)
+	}
+	if legs := r.Running + r.Waiting; !math.IsNaN(legs) {
+		// A report is late, by a poll at least: only what lasts is foreign.
+		b.foreign += (legs - float64(b.queue.open) - b.foreign) / 16
+	}
+}
+
+// Flushed implements workers.Learner.
+func (c *CacheAware) Flushed(seat int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b := c.at(seat); b != nil {
+		b.held.clear()
+		b.keep.share = 1
+	}
+}
+
+// Gone implements workers.Learner.
+func (c *CacheAware) Gone(seat int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at(seat) != nil {
+		c.seat(seat, nil)
+	}
+}
+
+func (c *CacheAware) at(seat int) *book {
+	if seats := *c.seats.Load(); seat < len(seats) {
+		return seats[seat]
+	}
+	return nil
+}
+
+// mostBlocks returns how many blocks b's engine can hold, or how many may be
+// noted if that is less or not known.
+func (c *CacheAware) mostBlocks(b *book) float64 {
+	n := 0
+	for _, other := range *c.seats.Load() {
+		if other != nil {
+			n++
+		}
+	}
+	most := float64(c.cfg.MaxBlocks / max(n, 1))
+	if b.kv > 0 {
+		most = min(most, b.kv*c.ratio.value()/float64(c.cfg.BlockBytes))
+	}
+	return most
+}
+
+// fit makes b's set as large as what its engine keeps. Small changes are let
+// be.
+func (c *CacheAware) fit(b *book) {
+	b.keep.hold(c.mostBlocks(b))
+	limit := b.keep.blocks()
+	if _, now := b.held.size(); math.Abs(float64(limit-now)) > 0.01*float64(now) {
+		b.held.resize(limit)
+	}
+}
+
+// A Knowledge is what has been learnt of a worker, for people and metrics.
+type Knowledge struct {
+	Worker  *workers.Worker
+	Blocks  int           // believed to be in its cache
+	Keeps   int           // the most blocks that it is believed to keep
+	Share   float64       // of what its KV pool holds
+	PerLeg  time.Duration // of prefill, whatever the prompt
+	PerByte time.Duration // likewise, for 1000 bytes of prompt that are not cached
+	Queued  int           // legs sent and not ended
+	Backlog time.Duration // the work of these
+	Foreign float64       // legs that others have there
+}
+
+// Known returns what has been learnt: of each worker, and how many bytes of
+// prompt make a token.
+func (c *CacheAware) Known(now time.Time) (known []Knowledge, bytesPerToken float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range *c.seats.Load() {
+		if b == nil {
+			continue
+		}
+		leg, perByte := b.speed.line()
+		count, limit := b.held.size()
+		known = append(known, Knowledge{
+			Worker: b.worker, Blocks: count, Keeps: limit, Share: b.keep.share,
+			PerLeg: time.Duration(leg * float64(time.Second)), PerByte: time.Duration(perByte * 1000 * float64(time.Second)),
+			Queued: b.queue.open, Backlog: b.queue.backlog(now), Foreign: max(b.foreign, 0),
+		})
+	}
+	return known, c.ratio.value()
+}
