@@ -1,5 +1,7 @@
 package bench
 
+import "slices"
+
 // cache is the prefix cache of a model engine: blocks by last use, bounded. A
 // prompt's blocks are used from the last to the first, so that the least
 // recently used block is always one that no other follows.
@@ -37,10 +39,10 @@ func (c *cache) match(ids []int64) int {
 
 // use puts ids in, as used now, and drops what is too much.
 func (c *cache) use(ids []int64) {
-	for i := len(ids) - 1; i >= 0; i-- {
-		b := c.blocks[ids[i]]
+	for _, id := range slices.Backward(ids) {
+		b := c.blocks[id]
 		if b == nil {
-			b = &cached{id: ids[i]}
+			b = &cached{id: id}
 			c.blocks[b.id] = b
 		} else {
 			b.older.newer, b.newer.older = b.newer, b.older

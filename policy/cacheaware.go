@@ -26,14 +26,16 @@ type CacheAware struct {
 	cfg   Config
 	seats atomic.Pointer[[]*book] // by seat; some are nil; replaced, not changed
 
-	mu      sync.Mutex // guards the rest; taken under the registry's lock
-	serial  uint32
-	prefill int // books of prefill workers
-	speed   speed
-	mean    time.Duration // of the legs' work, of late
-	ratio   ratio
-	shared  shared
-	plan    []planned
+	mu     sync.Mutex // guards the rest; taken under the registry's lock
+	serial uint32
+	speed  speed
+	mean   time.Duration // of the legs' work, of late
+	ratio  ratio
+	shared shared
+	plan   []planned
+	need   workers.Need // the one that is being chosen for; here it costs no allocation
+
+	otherPrefill, otherDecode Picker // for a leg that has another policy; nil: it has not
 }
 
 // NewCacheAware returns the policy.
@@ -144,7 +146,8 @@ func (c *CacheAware) Choose(need workers.Need, pools []workers.Pool) workers.Cho
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.shared.see(need.Prompt.Chain)
-	v := c.viewOf(&need, need.At, c.backlog(need.At, pools))
+	c.need = need
+	v := c.viewOf(&c.need, need.At, c.backlog(need.At, pools))
 	return c.chooseLocked(v, pools)
 }
 
@@ -171,6 +174,9 @@ func (c *CacheAware) chooseLocked(v view, pools []workers.Pool) workers.Choice {
 // bestPrefill returns the place of the worker with the least cost among those
 // which are in; among equals, of the one leased least recently.
 func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at int, cost time.Duration) {
+	if c.otherPrefill != nil {
+		return c.otherPrefill.Pick(v.need, pool.Prefill, in), 0
+	}
 	at = -1
 	due := c.dueShares(pool.Prefill, in)
 	for i, l := range pool.Prefill {

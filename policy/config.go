@@ -40,9 +40,9 @@ type Config struct {
 // DefaultConfig returns the defaults; those of smg's policies are smg's.
 func DefaultConfig() Config {
 	return Config{
-		MaxBlocks: 4 << 20, Hold: 10 * time.Second, BlockBytes: BlockBytes,
-		LoadFactor: 1.25, BalanceBelow: 10,
-		KVWeight: 0.15, Throughput: 2000, PromptTokens: 1024,
+		MaxBlocks: 4 << 20, Hold: 4 * time.Second, BlockBytes: BlockBytes,
+		LoadFactor: 1.25,
+		KVWeight:   0.15, Throughput: 2000, PromptTokens: 1024,
 		Metric:        "expected_wait",
 		AdjustBuckets: 5 * time.Second, BalanceAbs: 64, BalanceRel: 1.5,
 		MaxIdle: 4 * time.Hour, MaxKeys: 1 << 17, Assignment: "random",

@@ -18,6 +18,9 @@ const (
 // scarce returns the decode worker that is chosen first, because KV space for
 // decode is what is short; else -1. It is the one with the most space.
 func (c *CacheAware) scarce(need *workers.Need, pools []workers.Pool) (pool, decode int) {
+	if c.otherPrefill != nil || c.otherDecode != nil {
+		return -1, 0
+	}
 	sum, n := 0.0, 0
 	pool, least := -1, 0.0
 	for i := range pools {
@@ -44,6 +47,9 @@ func (c *CacheAware) scarce(need *workers.Need, pools []workers.Pool) (pool, dec
 // bestDecode returns the place of the decode worker with the least cost: load
 // beside the average, pressure on the KV cache, less what need not be pulled.
 func (c *CacheAware) bestDecode(need *workers.Need, pool *workers.Pool, in partners) int {
+	if c.otherDecode != nil {
+		return c.otherDecode.Pick(need, pool.Decode, in)
+	}
 	inFlight, weight := total(pool.Decode, in)
 	average := float64(inFlight+1) / weight
 	tokens := float64(need.Prompt.Bytes) / c.ratio.value()

@@ -162,3 +162,36 @@ func (c *CacheAware) Known(now time.Time) (known []Knowledge, bytesPerToken floa
 	}
 	return known, c.ratio.value()
 }
+
+// Snapshot appends to dst the blocks that a worker is believed to hold, the
+// oldest first.
+func (c *CacheAware) Snapshot(seat int, dst []uint64) []uint64 {
+	if b := c.at(seat); b != nil {
+		return b.held.appendOldest(dst)
+	}
+	return dst
+}
+
+// Restore takes in the blocks of a snapshot, for a worker that has been seen.
+func (c *CacheAware) Restore(seat int, blocks []uint64) {
+	if b := c.at(seat); b != nil {
+		for i := range blocks {
+			b.held.use(blocks[i : i+1])
+		}
+	}
+}
+
+// Stored says that a worker holds all blocks of a chain, and Evicted that it
+// no longer holds those from one on: what an engine's KV events tell.
+func (c *CacheAware) Stored(seat int, chain []uint64) {
+	if b := c.at(seat); b != nil {
+		b.held.use(chain)
+	}
+}
+
+// Evicted is the opposite of Stored.
+func (c *CacheAware) Evicted(seat int, chain []uint64, from int) {
+	if b := c.at(seat); b != nil {
+		b.held.forget(chain, from)
+	}
+}

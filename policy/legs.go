@@ -12,17 +12,22 @@ type Picker interface {
 
 // Legs is a policy of two, one for each leg. The prefill worker comes first,
 // then a decode worker that fits it.
-type Legs struct{ Prefill, Decode Picker }
+type Legs struct {
+	Prefill, Decode Picker
+
+	need workers.Need // the one that is being chosen for; here it costs no allocation
+}
 
 // Choose implements workers.Chooser.
-func (s Legs) Choose(need workers.Need, pools []workers.Pool) workers.Choice {
+func (s *Legs) Choose(need workers.Need, pools []workers.Pool) workers.Choice {
+	s.need = need
 	var c workers.Choice
 	if len(pools) > 1 {
 		c.Pool = emptiest(pools)
 	}
 	pool := &pools[c.Pool]
-	c.Prefill = s.Prefill.Pick(&need, pool.Prefill, partners{})
-	c.Decode = s.Decode.Pick(&need, pool.Decode, ofPrefill(pool, c.Prefill))
+	c.Prefill = s.Prefill.Pick(&s.need, pool.Prefill, partners{})
+	c.Decode = s.Decode.Pick(&s.need, pool.Decode, ofPrefill(pool, c.Prefill))
 	return c
 }
 

@@ -15,7 +15,7 @@ const (
 
 	// ageing is how much of the time that a request has waited is taken off
 	// its work when the shortest is looked for.
-	ageing = 0.1
+	ageing = 0.3
 
 	// maxPlan bounds a plan, in requests times workers. Those that wait
 	// behind are not looked at yet.
@@ -44,7 +44,7 @@ func (c *CacheAware) Next(now time.Time, waiting []*workers.Waiter, pools []work
 			oldest = i
 		}
 	}
-	if expires := waiting[oldest].Since.Add(c.cfg.Hold); !expires.After(now) || c.speed.n < speedLearnt {
+	if expires := waiting[oldest].Since.Add(c.cfg.Hold); !expires.After(now) || c.speed.n < speedLearnt || c.otherPrefill != nil {
 		return c.grant(oldest, waiting[oldest], now, backlog, pools), time.Time{}
 	}
 	c.order(now, waiting, pools)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"math"
 
 	"pdrouter/workers"
@@ -23,22 +24,27 @@ const loadFactor = 1.25
 // that is being warmed gets more and more of those prompts that will be its own.
 //
 // The zero value is ready to use.
-type PrefixHash struct{}
-
-// Choose implements workers.Chooser.
-func (h PrefixHash) Choose(need workers.Need, pools []workers.Pool) workers.Choice {
-	return Legs{h, h}.Choose(need, pools)
+type PrefixHash struct {
+	factor float64 // 0: loadFactor
+	below  int     // load up to which the bound does not hold
 }
 
 // Pick implements Picker.
-func (PrefixHash) Pick(need *workers.Need, loads []*workers.Load, in partners) int {
-	return rendezvous(need.Key, loads, in)
+func (h PrefixHash) Pick(need *workers.Need, loads []*workers.Load, in partners) int {
+	return bounded(h).rendezvous(need.Key, loads, in)
 }
+
+// bounded is rendezvous hashing with bounded loads.
+type bounded PrefixHash
 
 // rendezvous returns the place of the worker for key among those which are in.
 // The bound leaves at least one worker: the least loaded is never above the
 // average.
-func rendezvous(key uint64, loads []*workers.Load, in partners) int {
+func (h bounded) rendezvous(key uint64, loads []*workers.Load, in partners) int {
+	if key == 0 {
+		return lightest(loads, in)
+	}
+	factor := cmp.Or(h.factor, loadFactor)
 	inFlight, weight := total(loads, in)
 	average := float64(inFlight+1) / weight
 	best, bestScore := -1, 0.0
@@ -46,14 +52,8 @@ func rendezvous(key uint64, loads []*workers.Load, in partners) int {
 		if !in.have(i) {
 			continue
 		}
-		if key == 0 {
-			if best < 0 || lighter(l, loads[best]) {
-				best = i
-			}
-			continue
-		}
-		bound := loadFactor * average * l.Weight
-		if float64(l.InFlight) >= bound {
+		bound := factor * average * l.Weight
+		if float64(l.InFlight) >= bound && l.InFlight >= h.below {
 			continue
 		}
 		if s := score(key, l); best < 0 || s > bestScore {
@@ -87,10 +87,8 @@ func total(loads []*workers.Load, in partners) (inFlight int, weight float64) {
 // splitmix64's. The root gives every worker a share of the keys that is in
 // proportion to its weight, and moves keys only to a worker whose weight grows.
 func score(key uint64, l *workers.Load) float64 {
-	x := key ^ xxhash.Sum64String(l.Worker.URL)
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	u := float64((x^x>>31)>>11) / (1 << 53)
+	x := scatter(key ^ xxhash.Sum64String(l.Worker.URL))
+	u := float64(x>>11) / (1 << 53)
 	if l.Weight == 1 {
 		return u
 	}

@@ -79,6 +79,3 @@ func (q *queue) backlog(now time.Time) time.Duration {
 	done := max(now.Sub(q.since), 0)
 	return q.work - min(done, q.at(q.first).work)
 }
-
-// empty forgets all legs: their worker has gone.
-func (q *queue) empty() { *q = queue{first: q.next, next: q.next} }
