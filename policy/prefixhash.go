@@ -29,6 +29,18 @@ type PrefixHash struct {
 	below  int     // load up to which the bound does not hold
 }
 
+// Choose implements workers.Chooser: both legs by the same key.
+func (h PrefixHash) Choose(need workers.Need, pools []workers.Pool) workers.Choice {
+	var c workers.Choice
+	if len(pools) > 1 {
+		c.Pool = emptiest(pools)
+	}
+	pool := &pools[c.Pool]
+	c.Prefill = bounded(h).rendezvous(need.Key, pool.Prefill, partners{})
+	c.Decode = bounded(h).rendezvous(need.Key, pool.Decode, ofPrefill(pool, c.Prefill))
+	return c
+}
+
 // Pick implements Picker.
 func (h PrefixHash) Pick(need *workers.Need, loads []*workers.Load, in partners) int {
 	return bounded(h).rendezvous(need.Key, loads, in)
@@ -52,8 +64,8 @@ func (h bounded) rendezvous(key uint64, loads []*workers.Load, in partners) int 
 		if !in.have(i) {
 			continue
 		}
-		bound := factor * average * l.Weight
-		if float64(l.InFlight) >= bound && l.InFlight >= h.below {
+		bound := max(factor*average*l.Weight, float64(h.below))
+		if float64(l.InFlight) >= bound {
 			continue
 		}
 		if s := score(key, l); best < 0 || s > bestScore {

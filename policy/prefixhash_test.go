@@ -191,4 +191,4 @@ func place(key uint64, loads []*workers.Load) int {
 	return bounded{}.rendezvous(key, loads, partners{})
 }
 
-func hashing() *Legs { return &Legs{Prefill: PrefixHash{}, Decode: PrefixHash{}} }
+func hashing() workers.Chooser { return PrefixHash{} }
