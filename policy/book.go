@@ -27,10 +27,10 @@ type book struct {
 func (b *book) matched(seat int, need *workers.Need) int {
 	m := need.Matches
 	if m == nil || seat >= len(m.Versions) {
-		return b.held.match(need.Prompt.Chain)
+		return b.held.match(need.Prompt.Chain, 0)
 	}
 	if v := b.held.version.Load(); m.Versions[seat] != v {
-		m.Versions[seat], m.Blocks[seat] = v, int32(b.held.match(need.Prompt.Chain))
+		m.Versions[seat], m.Blocks[seat] = v, int32(b.held.match(need.Prompt.Chain, 0))
 	}
 	return int(m.Blocks[seat])
 }

@@ -87,6 +87,7 @@ func (c *CacheAware) Look(p workers.Prompt, m *workers.Matches) {
 	seats := *c.seats.Load()
 	m.Blocks = slices.Grow(m.Blocks[:0], len(seats))[:len(seats)]
 	m.Versions = slices.Grow(m.Versions[:0], len(seats))[:len(seats)]
+	stem := 0 // what most workers hold is the beginning that most prompts share
 	for i, b := range seats {
 		if b == nil {
 			m.Blocks[i], m.Versions[i] = 0, 0
@@ -94,7 +95,10 @@ func (c *CacheAware) Look(p workers.Prompt, m *workers.Matches) {
 		}
 		// In this order: if the set changes meanwhile, it is looked at again.
 		m.Versions[i] = b.held.version.Load()
-		m.Blocks[i] = int32(b.held.match(p.Chain))
+		n := b.held.match(p.Chain, stem)
+		if m.Blocks[i] = int32(n); n > 0 && (stem == 0 || n < stem) {
+			stem = n
+		}
 	}
 }
 

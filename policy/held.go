@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"math"
+	"math/bits"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,15 +31,15 @@ type held struct {
 
 // A table is a held's memory. It is replaced when it is too small.
 type table struct {
-	slots []atomic.Uint32 // of a power of two: place of a node plus 1, by key
+	slots []atomic.Uint64 // by key: its lower half, and the place of its node; 0: empty
 	nodes []node          // node 0 is the list's end and its beginning
 	free  uint32          // list of nodes that were dropped, by older; 0: none
 	used  uint32          // nodes from here on have never been used
 }
 
-// A node is a block: 16 bytes, and 5 to 11 more in slots.
+// A node is a block: 16 bytes, and 11 more in slots.
 type node struct {
-	key          atomic.Uint64
+	key          uint64
 	newer, older uint32
 }
 
@@ -53,29 +55,35 @@ func newHeld(serial uint32, limit int) *held {
 	return h
 }
 
-// newTable returns an empty table for so many blocks. Its slots are at most
-// three quarters full.
+// newTable returns an empty table for so many blocks. Its slots are three
+// quarters full at most.
 func newTable(blocks int) *table {
-	slots := 4
-	for slots*3 < blocks*4 {
-		slots *= 2
-	}
-	return &table{slots: make([]atomic.Uint32, slots), nodes: make([]node, blocks+1), used: 1}
+	return &table{slots: make([]atomic.Uint64, blocks*4/3+2), nodes: make([]node, blocks+1), used: 1}
 }
 
-// match returns how many blocks a prompt begins with that are held.
-func (h *held) match(chain []uint64) int {
+// match returns how many blocks a prompt begins with that are held. A good
+// guess makes it quick; it is 0 if there is none.
+func (h *held) match(chain []uint64, guess int) int {
 	t := h.table.Load()
-	n := len(chain)
-	if n == 0 || !t.has(chain[0]) {
+	low, high := 0, len(chain) // at least and at most so many
+	if guess = min(guess, high); guess > 0 {
+		switch {
+		case t.find(chain[guess-1]) == 0:
+			high = guess - 1
+		case guess == high || t.find(chain[guess]) == 0:
+			return guess
+		default:
+			low = guess + 1
+		}
+	}
+	if high == 0 || low == 0 && t.find(chain[0]) == 0 {
 		return 0
 	}
-	if t.has(chain[n-1]) {
-		return n
+	if low = max(low, 1); t.find(chain[high-1]) != 0 {
+		return high
 	}
-	low, high := 1, n-1 // the first low are held, the last of the first high+1 is not
-	for low < high {
-		if middle := (low + high + 1) / 2; t.has(chain[middle-1]) {
+	for high--; low < high; {
+		if middle := (low + high + 1) / 2; t.find(chain[middle-1]) != 0 {
 			low = middle
 		} else {
 			high = middle - 1
@@ -84,15 +92,28 @@ func (h *held) match(chain []uint64) int {
 	return low
 }
 
-func (t *table) has(key uint64) bool { return t.find(key) != 0 }
+// home returns the slot where the search for a key begins.
+func (t *table) home(key uint64) int {
+	i, _ := bits.Mul64(key, uint64(len(t.slots)))
+	return int(i)
+}
 
-// find returns the place of the node with a key; 0: there is none.
+// after returns the slot that is looked at after slot i.
+func (t *table) after(i int) int {
+	if i++; i < len(t.slots) {
+		return i
+	}
+	return 0
+}
+
+// find returns the place of the node with a key; 0: there is none. It looks at
+// slots only, each of which has half the key and its place in the table tells
+// most of the other half.
 func (t *table) find(key uint64) uint32 {
-	mask := uint64(len(t.slots) - 1)
-	for i := key & mask; ; i = (i + 1) & mask {
-		place := t.slots[i].Load()
-		if place == 0 || t.nodes[place].key.Load() == key {
-			return place
+	for i := t.home(key); ; i = t.after(i) {
+		s := t.slots[i].Load()
+		if s == 0 || s>>32 == key&math.MaxUint32 {
+			return uint32(s)
 		}
 	}
 }
@@ -135,7 +156,7 @@ func (h *held) addLocked(key uint64) uint32 {
 		place = t.used
 		t.used++
 	}
-	t.nodes[place].key.Store(key)
+	t.nodes[place].key = key
 	t.insert(key, place)
 	h.count++
 	return place
@@ -147,8 +168,8 @@ func (h *held) growLocked(old *table) *table {
 	for place := old.nodes[0].newer; place != 0; place = old.nodes[place].newer {
 		to := t.used
 		t.used++
-		key := old.nodes[place].key.Load()
-		t.nodes[to].key.Store(key)
+		key := old.nodes[place].key
+		t.nodes[to].key = key
 		t.insert(key, to)
 		t.pushNewest(to)
 	}
@@ -212,7 +233,7 @@ func (h *held) appendOldest(dst []uint64) []uint64 {
 	defer h.mu.Unlock()
 	t := h.table.Load()
 	for place := t.nodes[0].newer; place != 0; place = t.nodes[place].newer {
-		dst = append(dst, t.nodes[place].key.Load())
+		dst = append(dst, t.nodes[place].key)
 	}
 	return dst
 }
@@ -224,35 +245,41 @@ func (h *held) size() (count, limit int) {
 	return h.count, h.limit
 }
 
-// insert puts place into the slot for key. There is an empty one.
+// insert puts place into a slot for key. There is an empty one.
 func (t *table) insert(key uint64, place uint32) {
-	mask := uint64(len(t.slots) - 1)
-	i := key & mask
+	i := t.home(key)
 	for t.slots[i].Load() != 0 {
-		i = (i + 1) & mask
+		i = t.after(i)
 	}
-	t.slots[i].Store(place)
+	t.slots[i].Store(key<<32 | uint64(place))
 }
 
 // remove takes place out of its slot, and moves up those behind it which would
 // not be found any more.
 func (t *table) remove(place uint32) {
-	mask := uint64(len(t.slots) - 1)
-	hole := t.nodes[place].key.Load() & mask
-	for t.slots[hole].Load() != place {
-		hole = (hole + 1) & mask
+	hole := t.home(t.nodes[place].key)
+	for uint32(t.slots[hole].Load()) != place {
+		hole = t.after(hole)
 	}
-	for i := (hole + 1) & mask; ; i = (i + 1) & mask {
-		other := t.slots[i].Load()
-		if other == 0 {
+	for i := t.after(hole); ; i = t.after(i) {
+		s := t.slots[i].Load()
+		if s == 0 {
 			break
 		}
-		if home := t.nodes[other].key.Load() & mask; (i-home)&mask >= (i-hole)&mask {
-			t.slots[hole].Store(other)
+		if home := t.home(t.nodes[uint32(s)].key); t.distance(home, i) >= t.distance(hole, i) {
+			t.slots[hole].Store(s)
 			hole = i
 		}
 	}
 	t.slots[hole].Store(0)
+}
+
+// distance returns how many slots after a comes b.
+func (t *table) distance(a, b int) int {
+	if b >= a {
+		return b - a
+	}
+	return b - a + len(t.slots)
 }
 
 // pushNewest puts a node at the new end of the list.
