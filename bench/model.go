@@ -35,8 +35,6 @@ type modelled struct {
 	queue  []*flight // the first is being computed
 	ends   time.Duration
 	dead   bool
-
-	work time.Duration // done and begun
 }
 
 // A flight is a request on its way.
@@ -71,9 +69,7 @@ func (m *modelled) begin(now time.Duration) {
 	f := m.queue[0]
 	f.found = m.cache.match(f.req.HashIDs)
 	m.cache.use(f.req.HashIDs)
-	takes := m.engine.takes(f.req, f.found)
-	m.work += takes
-	m.ends = now + takes
+	m.ends = now + m.engine.takes(f.req, f.found)
 }
 
 // end ends the first of the queue, and begins the next.

@@ -5,13 +5,7 @@ import (
 	"time"
 )
 
-// An Outcome is what came of a replay on a virtual clock.
-type Outcome struct {
-	Ends []Ended         // of each request of the trace
-	Work []time.Duration // of each worker
-}
-
-// A Row is an outcome in figures, as they are printed.
+// A Row is what came of a replay in figures, as they are printed.
 type Row struct {
 	Policy    string  `json:"policy"`
 	HitRatio  float64 `json:"hit_ratio"` // blocks found cached / blocks
@@ -24,30 +18,7 @@ type Row struct {
 	Requests  int     `json:"requests"`
 }
 
-func (r *run) outcome() Outcome {
-	o := Outcome{Ends: r.ends}
-	for _, m := range r.fleet {
-		o.Work = append(o.Work, m.work)
-	}
-	return o
-}
-
-// Row returns the outcome in figures.
-func (o Outcome) Row(name string) Row {
-	row := RowOf(name, o.Ends)
-	var sum, busiest time.Duration
-	for _, w := range o.Work {
-		sum += w
-		busiest = max(busiest, w)
-	}
-	if sum > 0 {
-		row.Imbalance = float64(busiest) * float64(len(o.Work)) / float64(sum)
-	}
-	return row
-}
-
-// RowOf returns what came of some requests in figures. The imbalance is not
-// among them.
+// RowOf returns what came of some requests in figures.
 func RowOf(name string, ends []Ended) Row {
 	row := Row{Policy: name, Requests: len(ends)}
 	if len(ends) == 0 {
@@ -55,19 +26,32 @@ func RowOf(name string, ends []Ended) Row {
 	}
 	var blocks, found int
 	var sum time.Duration
+	work := map[int]time.Duration{}
 	ttfts := make([]time.Duration, len(ends))
 	for i, e := range ends {
 		ttfts[i] = e.TTFT
 		sum += e.TTFT
 		blocks += e.Blocks
 		found += e.Found
+		work[e.Seat] += e.Work
 	}
+	row.Imbalance = imbalance(work)
 	slices.Sort(ttfts)
 	at := func(q float64) float64 { return ttfts[int(q*float64(len(ttfts)-1)+0.5)].Seconds() }
 	row.HitRatio = float64(found) / float64(max(blocks, 1))
 	row.TTFTMean = sum.Seconds() / float64(len(ends))
 	row.TTFTP50, row.TTFTP90, row.TTFTP99, row.TTFTMax = at(0.5), at(0.9), at(0.99), at(1)
 	return row
+}
+
+// imbalance returns the busiest worker's work over the mean.
+func imbalance(work map[int]time.Duration) float64 {
+	var sum, busiest time.Duration
+	for _, w := range work {
+		sum += w
+		busiest = max(busiest, w)
+	}
+	return float64(busiest) * float64(len(work)) / float64(max(sum, 1))
 }
 
 // Mean returns the means of rows of one policy, such as those of several seeds.

@@ -23,8 +23,10 @@ type Virtual struct {
 	// Stale is how old reports are when they come.
 	Stale time.Duration
 
-	// Silent engines tell neither their KV capacity nor what was cached.
-	Silent bool
+	// NoReports is of engines that cannot be asked how they are, NoUsage of
+	// such as do not say how many tokens a prompt had, and how many of them
+	// were cached.
+	NoReports, NoUsage bool
 
 	// Seed shuffles the workers: which of equals comes first.
 	Seed uint64
@@ -84,7 +86,8 @@ type Ended struct {
 	At            time.Duration // when it came
 	TTFT          time.Duration
 	Blocks, Found int // of its prompt, and those of them that were cached
-	Seat          int
+	Seat          int           // of its worker
+	Work          time.Duration // what it took there
 }
 
 // never is a time that does not come.
@@ -95,8 +98,8 @@ func epoch() time.Time { return time.Unix(1_000_000_000, 0) }
 
 func (r *run) clock() time.Time { return epoch().Add(r.now) }
 
-// Run replays reqs with a policy.
-func (v Virtual) Run(reqs []Request, chooser workers.Chooser) Outcome {
+// Run replays reqs with a policy, and returns what came of each.
+func (v Virtual) Run(reqs []Request, chooser workers.Chooser) []Ended {
 	r := &run{
 		Virtual: v, chooser: chooser, wake: never, flights: map[*workers.Waiter]*flight{},
 		order: rand.New(rand.NewPCG(v.Seed, 0)),
@@ -115,7 +118,7 @@ func (v Virtual) Run(reqs []Request, chooser workers.Chooser) Outcome {
 		p[i], p[j] = p[j], p[i]
 	})
 	r.play(reqs)
-	return r.outcome()
+	return r.ends
 }
 
 // add adds a worker. The seat after 0, which is that of decode, is 1.
@@ -189,12 +192,12 @@ func (r *run) ended(seat int, m *modelled) {
 	f := m.end(r.now)
 	m.load.InFlight--
 	r.pools[0].Decode[0].InFlight--
-	r.ends[f.at] = Ended{At: f.came, TTFT: r.now - f.came, Blocks: len(f.req.HashIDs), Found: f.found, Seat: seat}
+	r.ends[f.at] = Ended{At: f.came, TTFT: r.now - f.came, Blocks: len(f.req.HashIDs), Found: f.found, Seat: seat, Work: m.engine.takes(f.req, f.found)}
 	if r.learner == nil || f.choice.Expect.Ticket == 0 {
 		return
 	}
 	p := workers.Prefilled{At: r.clock(), Prompt: f.waiter.Need.Prompt, Expect: f.choice.Expect, OK: true, Tokens: -1, Cached: -1}
-	if !r.Silent {
+	if !r.NoUsage {
 		p.Tokens, p.Cached = f.req.InputLength, min(f.found*BlockTokens, f.req.InputLength)
 	}
 	r.learner.Ended(m.load.Seat, p)
@@ -203,7 +206,7 @@ func (r *run) ended(seat int, m *modelled) {
 // tap lets the engines report, and hands on the reports that are old enough.
 func (r *run) tap() {
 	for _, m := range r.fleet {
-		if !m.dead && !r.Silent {
+		if !m.dead && !r.NoReports {
 			r.reports = append(r.reports, reported{r.now, m.load.Seat, m.report(r.clock())})
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"pdrouter/policy"
-	"pdrouter/workers"
 )
 
 var traces = flag.String("traces", "", "directory of the whole traces")
@@ -29,34 +28,30 @@ func trace(t *testing.T, name string) []Request {
 	return reqs
 }
 
-// atOnce hides that a policy is a Planner.
-type atOnce struct {
-	workers.Chooser
-	workers.Learner
-	workers.Looker
-}
-
 func TestExplore(t *testing.T) {
 	for _, name := range []string{"conversation_trace.jsonl", "synthetic_trace.jsonl"} {
 		reqs := trace(t, name)
-		for _, v := range []Virtual{
-			{Workers: 8, Speed: 1.5, Engine: DefaultEngine()},
-			{Workers: 8, Speed: 1.5, Engine: Engine{1_000_000, DefaultEngine().PerPrompt, 10000}},
-			{Workers: 4, Speed: .75, Engine: DefaultEngine()},
-		} {
-			for _, late := range []bool{true} {
-				var rows []Row
-				for seed := range 3 {
-					v.Seed = uint64(seed)
-					c := policy.NewCacheAware(policy.DefaultConfig())
-					var ch workers.Chooser = c
-					if !late {
-						ch = atOnce{c, c, c}
-					}
-					rows = append(rows, v.Run(reqs, ch).Row("x"))
-				}
-				t.Logf("%s %d %d late %t %+v", name[:4], v.Workers, v.Engine.KVTokens, late, Mean(rows))
+		v := Virtual{Workers: 8, Speed: 1.5, Engine: DefaultEngine()}
+		for _, name := range append(References(), append(policy.Names(), "cache_aware_at_once")...) {
+			p, err := PolicyOf(name, policy.DefaultConfig(), v.Engine)
+			if err != nil {
+				t.Fatal(err)
 			}
+			t.Logf("%+v", v.Means(reqs, p, 3))
+		}
+	}
+}
+
+func TestExplore2(t *testing.T) {
+	reqs := trace(t, "conversation_trace.jsonl")
+	p, _ := PolicyOf("cache_aware", policy.DefaultConfig(), DefaultEngine())
+	q, _ := PolicyOf("cache_aware_at_once", policy.DefaultConfig(), DefaultEngine())
+	for _, p := range []Policy{p, q} {
+		for _, v := range []Virtual{{}, {NoReports: true}, {NoUsage: true}, {NoReports: true, NoUsage: true}} {
+			v.Workers, v.Speed, v.Engine = 8, 1.5, DefaultEngine()
+			t.Logf("silent %t %t %+v", v.NoReports, v.NoUsage, v.Means(reqs, p, 3))
+			v.Engine.KVTokens = 1_000_000
+			t.Logf("1M silent %t %t %+v", v.NoReports, v.NoUsage, v.Means(reqs, p, 3))
 		}
 	}
 }

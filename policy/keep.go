@@ -18,9 +18,9 @@ const (
 	keepLess = 0.96
 	keepMore = 0.0008
 
-	// leastShare is what is noted even of an engine that seems to keep
-	// nothing, so that it is seen when it does.
-	leastShare = 1.0 / 256
+	// leastKept is how many blocks are noted even of an engine that seems to
+	// keep nothing, so that it is seen when it does.
+	leastKept = 64
 )
 
 func newKeep(most float64) keep { return keep{most: most, share: 1} }
@@ -31,14 +31,16 @@ func (k *keep) blocks() int { return int(math.Ceil(k.most * k.share)) }
 // hold sets what can be kept at most.
 func (k *keep) hold(most float64) { k.most = most }
 
-// saw takes in that so many blocks were believed to be there, and how many
-// were. What blocks of a prompt are in bytes is not exact: one more or less
-// says nothing, nor does a tenth.
-func (k *keep) saw(believed, found int) {
+// saw takes in that so many blocks of a prompt were believed to be there, how
+// many were, and how many blocks of all prompts are noted: if some of them are
+// gone, that is more than the engine keeps. What blocks of a prompt are in
+// bytes is not exact: one more or less says nothing, nor does a tenth.
+func (k *keep) saw(believed, found, noted int) {
 	slack := 1 + believed/10
 	switch {
 	case found+slack < believed:
-		k.share = max(k.share*keepLess, leastShare)
+		k.share = min(k.share, float64(noted)/max(k.most, 1))
+		k.share = max(k.share*keepLess, leastKept/max(k.most, 1))
 	case found > believed+slack:
 		k.share = min(k.share/keepLess, 1)
 	case believed > 0:

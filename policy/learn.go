@@ -43,19 +43,44 @@ func (c *CacheAware) Ended(seat int, p workers.Prefilled) {
 	if p.Tokens > 0 {
 		c.ratio.learn(p.Prompt.Bytes, p.Tokens)
 	}
-	found := p.Expect.Blocks
-	if p.Tokens > 0 && p.Cached >= 0 {
-		found = int(float64(p.Cached) / float64(p.Tokens) * float64(p.Prompt.Bytes) / float64(c.cfg.BlockBytes))
-		found = min(found, len(p.Prompt.Chain))
-		b.keep.saw(p.Expect.Blocks, found)
+	c.learn(b, &p, took)
+	c.fit(b)
+}
+
+// learn takes in what a prefill leg found in the cache, and how long it took;
+// below 0: that is not known.
+func (c *CacheAware) learn(b *book, p *workers.Prefilled, took time.Duration) {
+	found, sure := c.found(p, took)
+	noted, _ := b.held.size()
+	b.keep.saw(p.Expect.Blocks, found, noted)
+	if took < 0 {
+		return
 	}
-	if took >= 0 {
+	c.mean += (took - c.mean) / 32
+	if sure {
 		left := float64(max(p.Prompt.Bytes-found*c.cfg.BlockBytes, 0))
 		b.speed.learn(left, took)
 		c.speed.learn(left, took)
-		c.mean += (took - c.mean) / 32
 	}
-	c.fit(b)
+}
+
+// found returns how many blocks of a prompt were cached: what the engine says,
+// else what was believed. If the leg took more than half as long as all that
+// was believed to be cached would have, none was, but then it is not sure
+// enough to learn the speed from it.
+func (c *CacheAware) found(p *workers.Prefilled, took time.Duration) (blocks int, sure bool) {
+	believed := p.Expect.Blocks
+	if p.Tokens > 0 && p.Cached >= 0 {
+		share := float64(p.Cached) / float64(p.Tokens)
+		blocks = int(share * float64(p.Prompt.Bytes) / float64(c.cfg.BlockBytes))
+		return min(blocks, len(p.Prompt.Chain)), true
+	}
+	_, perByte := c.speed.line()
+	saved := time.Duration(perByte * float64(believed*c.cfg.BlockBytes) * float64(time.Second))
+	if believed > 0 && c.speed.n >= speedLearnt && took > p.Expect.Work+saved/2 {
+		return 0, false
+	}
+	return believed, true
 }
 
 // Reported implements workers.Learner.
