@@ -22,7 +22,7 @@ func DefaultEngine() Engine {
 
 // takes returns how long a prompt takes of which so many blocks are cached.
 func (e Engine) takes(r *Request, blocks int) time.Duration {
-	left := max(r.InputLength-blocks*BlockTokens, 0)
+	left := max(r.InputLength-blocks*r.block(), 0)
 	return e.PerPrompt + time.Duration(float64(left)/e.PerSecond*float64(time.Second))
 }
 
@@ -48,10 +48,10 @@ type flight struct {
 	matches workers.Matches
 }
 
-func newModelled(e Engine, seat int) *modelled {
+func newModelled(e Engine, block, seat int) *modelled {
 	w := &workers.Worker{Spec: workers.Spec{URL: fmt.Sprintf("http://prefill-%d", seat), Role: workers.Prefill}, ID: fmt.Sprintf("prefill-%d", seat)}
 	return &modelled{
-		engine: e, cache: newCache(e.KVTokens / BlockTokens), ends: math.MaxInt64,
+		engine: e, cache: newCache(e.KVTokens / block), ends: math.MaxInt64,
 		load: &workers.Load{Worker: w, Weight: 1, Seat: seat},
 	}
 }

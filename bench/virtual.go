@@ -60,6 +60,7 @@ type run struct {
 	learner workers.Learner // nil: chooser learns nothing
 	looker  workers.Looker
 
+	block   int // tokens of one, in this trace
 	now     time.Duration
 	order   *rand.Rand
 	fleet   []*modelled // by seat
@@ -85,7 +86,7 @@ type reported struct {
 type Ended struct {
 	At            time.Duration // when it came
 	TTFT          time.Duration
-	Blocks, Found int // of its prompt, and those of them that were cached
+	Blocks, Found int           // of its prompt, and those of them that were cached
 	Seat          int           // of its worker
 	Work          time.Duration // what it took there
 }
@@ -105,6 +106,9 @@ func (v Virtual) Run(reqs []Request, chooser workers.Chooser) []Ended {
 		order: rand.New(rand.NewPCG(v.Seed, 0)),
 		ends:  make([]Ended, len(reqs)),
 	}
+	if r.block = BlockTokens; len(reqs) > 0 {
+		r.block = reqs[0].block()
+	}
 	r.planner, _ = chooser.(workers.Planner)
 	r.learner, _ = chooser.(workers.Learner)
 	r.looker, _ = chooser.(workers.Looker)
@@ -123,7 +127,7 @@ func (v Virtual) Run(reqs []Request, chooser workers.Chooser) []Ended {
 
 // add adds a worker. The seat after 0, which is that of decode, is 1.
 func (r *run) add() {
-	m := newModelled(r.Engine, len(r.fleet)+1)
+	m := newModelled(r.Engine, r.block, len(r.fleet)+1)
 	r.fleet = append(r.fleet, m)
 	r.pools[0].Prefill = append(r.pools[0].Prefill, m.load)
 }
@@ -198,7 +202,7 @@ func (r *run) ended(seat int, m *modelled) {
 	}
 	p := workers.Prefilled{At: r.clock(), Prompt: f.waiter.Need.Prompt, Expect: f.choice.Expect, OK: true, Tokens: -1, Cached: -1}
 	if !r.NoUsage {
-		p.Tokens, p.Cached = f.req.InputLength, min(f.found*BlockTokens, f.req.InputLength)
+		p.Tokens, p.Cached = f.req.InputLength, min(f.found*f.req.block(), f.req.InputLength)
 	}
 	r.learner.Ended(m.load.Seat, p)
 }
@@ -232,9 +236,9 @@ func (r *run) arrive(f *flight) {
 		Since: r.clock(),
 		Need: workers.Need{
 			At: r.clock(), Matches: &f.matches,
-			// As many bytes as tokens: what a token is long is to be learnt.
+			// What a token is long is to be learnt.
 			Key:    policy.KeyOf(chain),
-			Prompt: workers.Prompt{Chain: chain, Bytes: f.req.InputLength * policy.BlockBytes / BlockTokens},
+			Prompt: workers.Prompt{Chain: chain, Bytes: f.req.InputLength * policy.BlockBytes / r.block},
 		},
 	}
 	if r.looker != nil {
