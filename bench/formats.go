@@ -7,11 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"slices"
 	"time"
-
-	"github.com/cespare/xxhash/v2"
 )
 
 // Formats returns the names of the forms of traces that ReadAny can tell apart:
@@ -169,8 +168,7 @@ func readShareGPT(r io.Reader) ([]Request, error) {
 // idsOf returns ids for a text's blocks: equal where all up to their end is.
 func idsOf(text []byte) []int64 {
 	var ids []int64
-	var digest xxhash.Digest
-	digest.Reset()
+	digest := fnv.New64a()
 	for block := range slices.Chunk(text, alibabaTokens*BytesPerToken) {
 		_, _ = digest.Write(block) // never fails
 		ids = append(ids, int64(digest.Sum64()>>1))
