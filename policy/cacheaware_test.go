@@ -115,6 +115,9 @@ type asker struct {
 	pools  []workers.Pool
 	now    time.Time
 	picked uint64
+
+	open   []workers.Choice // that next made
+	chains [][]uint64       // of these
 }
 
 func newAsker(prefills, decodes int) *asker {
