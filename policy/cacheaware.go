@@ -182,6 +182,7 @@ func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at in
 		return c.otherPrefill.Pick(v.need, pool.Prefill, in), 0
 	}
 	at = -1
+	hinted := hint(v.need, pool.Prefill, in)
 	due := c.dueShares(pool.Prefill, in)
 	for i, l := range pool.Prefill {
 		if !in.have(i) {
@@ -189,6 +190,9 @@ func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at in
 		}
 		b := c.book(l)
 		o := c.offer(b, l.Seat, v)
+		if i == hinted {
+			o.cost -= o.work / hintShare
+		}
 		if x := v.need.Explain; x != nil {
 			x.Candidates = append(x.Candidates, workers.Candidate{Worker: l.Worker, Blocks: o.blocks, Wait: o.wait, Work: o.work, Cost: o.cost})
 		}
@@ -203,6 +207,25 @@ func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at in
 		}
 	}
 	return at, cost
+}
+
+// hintShare is what part of its own work a request may wait longer for the
+// worker that its routing key or session points to.
+const hintShare = 8
+
+// hint returns the place of the worker that need's routing key or session
+// points to; below 0: there is none.
+func hint(need *workers.Need, loads []*workers.Load, in partners) int {
+	best, most := -1, 0.0
+	if need.Sticky == 0 {
+		return best
+	}
+	for i, l := range loads {
+		if s := score(need.Sticky, l); in.have(i) && (best < 0 || s > most) {
+			best, most = i, s
+		}
+	}
+	return best
 }
 
 // better reports whether a, at a cost, is to be preferred to b, which is the

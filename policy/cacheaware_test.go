@@ -423,3 +423,31 @@ func TestCacheAwareCountsForeignLegs(t *testing.T) {
 		}
 	}
 }
+
+// TestCacheAwareTakesAHint: requests of one session go together though their
+// prompts have nothing in common, as long as nobody has to wait for it.
+func TestCacheAwareTakesAHint(t *testing.T) {
+	a := newAsker(4, 1)
+	ask := func(i int) workers.Choice {
+		need := a.need(chainAt(i+1, 0, 50))
+		need.Sticky = 4711
+		return a.lease(a.c.Choose(need, a.pools))
+	}
+	first := ask(0)
+	a.end(first, chainAt(1, 0, 50))
+	for i := range 10 {
+		c := ask(i + 1)
+		if c.Prefill != first.Prefill {
+			t.Fatalf("request %d of a session went to worker %d, the first to %d", i+2, c.Prefill, first.Prefill)
+		}
+		a.end(c, chainAt(i+2, 0, 50))
+	}
+	for i := range 8 {
+		ask(i + 20)
+	}
+	for i, l := range a.pools[0].Prefill {
+		if l.InFlight != 2 {
+			t.Errorf("worker %d got %d of 8 requests that came at once, want 2", i, l.InFlight)
+		}
+	}
+}

@@ -104,12 +104,16 @@ func (c *CacheAware) planOne(v view, pools []workers.Pool) (best *book, offered 
 	)
 	for i := range pools {
 		due := c.dueShares(pools[i].Prefill, partners{})
-		for _, l := range pools[i].Prefill {
+		hinted := hint(v.need, pools[i].Prefill, partners{})
+		for j, l := range pools[i].Prefill {
 			b := c.book(l)
 			if l.Weight < 1 && b.credit < 0 && due {
 				continue
 			}
 			o := c.offer(b, l.Seat, v)
+			if j == hinted {
+				o.cost -= o.work / hintShare
+			}
 			if best == nil || better(o.cost, least, l, chosen) {
 				best, offered, chosen = b, o, l
 			}
