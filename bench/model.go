@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"pdrouter/workers"
@@ -13,6 +14,10 @@ type Engine struct {
 	KVTokens  int           // that its prefix cache holds
 	PerPrompt time.Duration // what each prompt takes
 	PerSecond float64       // tokens that it computes in a second
+
+	// Noise is how far from that each prompt may be, as a share of it: times
+	// are evenly spread around what they should be.
+	Noise float64
 }
 
 // DefaultEngine returns the engine of the published figures.
@@ -35,6 +40,7 @@ type modelled struct {
 	queue  []*flight // the first is being computed
 	ends   time.Duration
 	dead   bool
+	dice   *rand.Rand
 }
 
 // A flight is a request on its way.
@@ -45,6 +51,7 @@ type flight struct {
 	waiter  workers.Waiter
 	choice  workers.Choice
 	found   int // blocks that were cached when it was begun
+	takes   time.Duration
 	matches workers.Matches
 }
 
@@ -52,6 +59,7 @@ func newModelled(e Engine, block, seat int) *modelled {
 	w := &workers.Worker{Spec: workers.Spec{URL: fmt.Sprintf("http://prefill-%d", seat), Role: workers.Prefill}, ID: fmt.Sprintf("prefill-%d", seat)}
 	return &modelled{
 		engine: e, cache: newCache(e.KVTokens / block), ends: math.MaxInt64,
+		dice: rand.New(rand.NewPCG(uint64(seat), 2)),
 		load: &workers.Load{Worker: w, Weight: 1, Seat: seat},
 	}
 }
@@ -69,7 +77,11 @@ func (m *modelled) begin(now time.Duration) {
 	f := m.queue[0]
 	f.found = m.cache.match(f.req.HashIDs)
 	m.cache.use(f.req.HashIDs)
-	m.ends = now + m.engine.takes(f.req, f.found)
+	f.takes = m.engine.takes(f.req, f.found)
+	if noise := m.engine.Noise; noise > 0 {
+		f.takes += time.Duration(float64(f.takes) * noise * (2*m.dice.Float64() - 1))
+	}
+	m.ends = now + f.takes
 }
 
 // end ends the first of the queue, and begins the next.

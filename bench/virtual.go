@@ -196,7 +196,7 @@ func (r *run) ended(seat int, m *modelled) {
 	f := m.end(r.now)
 	m.load.InFlight--
 	r.pools[0].Decode[0].InFlight--
-	r.ends[f.at] = Ended{At: f.came, TTFT: r.now - f.came, Blocks: len(f.req.HashIDs), Found: f.found, Seat: seat, Work: m.engine.takes(f.req, f.found)}
+	r.ends[f.at] = Ended{At: f.came, TTFT: r.now - f.came, Blocks: len(f.req.HashIDs), Found: f.found, Seat: seat, Work: f.takes}
 	if r.learner == nil || f.choice.Expect.Ticket == 0 {
 		return
 	}

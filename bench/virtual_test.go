@@ -175,10 +175,15 @@ func TestReplayIsRobust(t *testing.T) {
 	reqs := whole(t, "conversation_trace.jsonl")
 	for _, name := range []string{"cache_aware_at_once", "cache_aware"} {
 		base := published().Means(reqs, policyOf(t, name), 3)
-		for _, v := range []Virtual{{Stale: 5 * time.Second}, {NoReports: true}, {NoUsage: true}, {NoReports: true, NoUsage: true}} {
-			v.Workers, v.Speed, v.Engine = 8, 1.5, DefaultEngine()
+		noisy := DefaultEngine()
+		noisy.Noise = 0.3
+		for _, v := range []Virtual{{Engine: noisy}, {Stale: 5 * time.Second}, {NoReports: true}, {NoUsage: true}, {NoReports: true, NoUsage: true}} {
+			v.Workers, v.Speed = 8, 1.5
+			if v.Engine.Noise == 0 {
+				v.Engine = DefaultEngine()
+			}
 			row := v.Means(reqs, policyOf(t, name), 3)
-			t.Logf("%v old, no reports %t, no usage %t: %+v", v.Stale, v.NoReports, v.NoUsage, row)
+			t.Logf("noise %v, %v old, no reports %t, no usage %t: %+v", v.Engine.Noise, v.Stale, v.NoReports, v.NoUsage, row)
 			if row.TTFTMean > 1.1*base.TTFTMean || row.HitRatio < 0.95*base.HitRatio {
 				t.Errorf("%+v, want no worse by a tenth than %+v", row, base)
 			}

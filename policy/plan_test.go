@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -134,13 +135,11 @@ func TestNextAges(t *testing.T) {
 		waiting = append(waiting, a.waiter(chainAt(i+2, 0, 20)))
 		var granted []*workers.Waiter
 		granted, waiting, _ = a.next(waiting)
-		for _, w := range granted {
-			if w == long {
-				if i == 0 {
-					t.Error("the long one went first")
-				}
-				return
+		if slices.Contains(granted, long) {
+			if i == 0 {
+				t.Error("the long one went first")
 			}
+			return
 		}
 		a.endOpen()
 	}
