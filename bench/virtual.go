@@ -28,7 +28,7 @@ type Virtual struct {
 	// were cached.
 	NoReports, NoUsage bool
 
-	// Seed shuffles the workers: which of equals comes first.
+	// Seed is that of which worker comes first, and of the engines' noise.
 	Seed uint64
 
 	// Upsets happen at their times.
@@ -127,7 +127,7 @@ func (v Virtual) Run(reqs []Request, chooser workers.Chooser) []Ended {
 
 // add adds a worker. The seat after 0, which is that of decode, is 1.
 func (r *run) add() {
-	m := newModelled(r.Engine, r.block, len(r.fleet)+1)
+	m := newModelled(r.Engine, r.block, len(r.fleet)+1, r.Seed)
 	r.fleet = append(r.fleet, m)
 	r.pools[0].Prefill = append(r.pools[0].Prefill, m.load)
 }

@@ -14,7 +14,7 @@ type book struct {
 	// The lock of CacheAware guards the rest.
 
 	queue   queue
-	speed   speed
+	pace    pace
 	keep    keep
 	kv      float64       // tokens that the engine's KV pool holds; 0: not known
 	foreign float64       // legs that the engine reports beyond ours, on average of late
@@ -41,13 +41,14 @@ func (b *book) backlog(now time.Time, mean time.Duration) time.Duration {
 }
 
 // work returns how long the worker takes for a prompt of which it holds so
-// many blocks. Until its own speed is known it is taken to be as fast as all.
+// many blocks.
 func (c *CacheAware) work(b *book, p *workers.Prompt, blocks int) time.Duration {
-	s := &b.speed
-	if s.n < speedLearnt {
-		s = &c.speed
-	}
-	leg, perByte := s.line()
+	return time.Duration(float64(c.usual(p, blocks)) * b.pace.value())
+}
+
+// usual returns how long a worker like all would take.
+func (c *CacheAware) usual(p *workers.Prompt, blocks int) time.Duration {
+	leg, perByte := c.speed.line()
 	left := max(p.Bytes-blocks*c.cfg.BlockBytes, 0)
 	return time.Duration((leg + perByte*float64(left)) * float64(time.Second))
 }

@@ -56,10 +56,15 @@ func (c *CacheAware) learn(b *book, p *workers.Prefilled, took time.Duration) {
 	if took < 0 {
 		return
 	}
+	if c.mean == 0 {
+		c.mean = took
+	}
 	c.mean += (took - c.mean) / 32
 	if sure {
 		left := float64(max(p.Prompt.Bytes-found*c.cfg.BlockBytes, 0))
-		b.speed.learn(left, took)
+		if c.speed.n >= speedLearnt {
+			b.pace.learn(c.usual(&p.Prompt, found), took)
+		}
 		c.speed.learn(left, took)
 	}
 }
@@ -177,7 +182,8 @@ func (c *CacheAware) Known(now time.Time) (known []Knowledge, bytesPerToken floa
 		if b == nil {
 			continue
 		}
-		leg, perByte := b.speed.line()
+		leg, perByte := c.speed.line()
+		leg, perByte = leg*b.pace.value(), perByte*b.pace.value()
 		count, limit := b.held.size()
 		known = append(known, Knowledge{
 			Worker: b.worker, Blocks: count, Keeps: limit, Share: b.keep.share,

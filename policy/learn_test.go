@@ -36,9 +36,9 @@ func TestSpeed(t *testing.T) {
 // TestSpeedFollows: a worker that becomes slower is known to be after a while.
 func TestSpeedFollows(t *testing.T) {
 	var s speed
-	for i := range 1000 {
+	for i := range 4000 {
 		slow := 1.0
-		if i >= 600 {
+		if i >= 1000 {
 			slow = 3
 		}
 		bytes := float64(i%10) * 1000
@@ -46,6 +46,30 @@ func TestSpeedFollows(t *testing.T) {
 	}
 	if leg, perByte := s.line(); math.Abs(leg-0.15) > 0.01 || math.Abs(perByte-3e-5) > 1e-6 {
 		t.Errorf("line = %v, %v, want 0.15 and 3e-05", leg, perByte)
+	}
+}
+
+func TestPace(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		took time.Duration // of what was to take a second
+		legs int
+		want float64
+	}{
+		{"a worker that is not known is as all", 2 * time.Second, 5, 1},
+		{"one that takes twice as long", 2 * time.Second, 50, 2},
+		{"one that takes half as long", 500 * time.Millisecond, 50, 0.5},
+		{"one that is nearly as all is as all", 1050 * time.Millisecond, 50, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var p pace
+			for range tt.legs {
+				p.learn(time.Second, tt.took)
+			}
+			if got := p.value(); math.Abs(got-tt.want) > 0.01 {
+				t.Errorf("value = %v, want %v", got, tt.want)
+			}
+		})
 	}
 }
 

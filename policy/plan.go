@@ -17,6 +17,11 @@ const (
 	// its work when the shortest is looked for.
 	ageing = 0.3
 
+	// longLegs is from how many times the mean work on requests count as
+	// equally long. Which of these goes first matters little to the others, and
+	// much to the longest TTFT.
+	longLegs = 2
+
 	// maxPlan bounds a plan, in requests times workers. Those that wait
 	// behind are not looked at yet.
 	maxPlan = 4096
@@ -88,7 +93,7 @@ func (c *CacheAware) order(now time.Time, waiting []*workers.Waiter, pools []wor
 				}
 			}
 		}
-		c.plan = append(c.plan, planned{i, least - time.Duration(ageing*float64(now.Sub(w.Since)))})
+		c.plan = append(c.plan, planned{i, min(least, longLegs*c.mean) - time.Duration(ageing*float64(now.Sub(w.Since)))})
 	}
 	slices.SortFunc(c.plan, func(a, b planned) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.at, b.at))

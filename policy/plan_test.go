@@ -52,7 +52,7 @@ func (a *asker) endOpen() {
 
 func TestNextGrantsTheShortestFirst(t *testing.T) {
 	a := learnt(1)
-	long, short, other := a.waiter(chainAt(1, 0, 200)), a.waiter(chainAt(2, 0, 20)), a.waiter(chainAt(3, 0, 50))
+	long, short, other := a.waiter(chainAt(1, 0, 200)), a.waiter(chainAt(2, 0, 20)), a.waiter(chainAt(3, 0, 35))
 	granted, left, wake := a.next([]*workers.Waiter{long, short, other})
 	if len(granted) != 1 || granted[0] != short || len(left) != 2 {
 		t.Fatalf("%d requests were granted at once, want the shortest only", len(granted))

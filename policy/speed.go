@@ -2,25 +2,24 @@ package policy
 
 import "time"
 
-// speed learns how long a worker takes for a prefill leg: so much for each,
-// and so much for each byte of prompt that is not in its cache. It is a line
-// through what was seen, of which the older counts less and less.
+// speed learns how long workers take for a prefill leg: so much for each, and so
+// much for each byte of prompt that is not in the cache. It is a line through
+// what was seen, of which the older counts less and less.
 type speed struct {
 	n, x, y, xx, xy float64
 }
 
 const (
 	// speedMemory is what the weight of an observation falls by with the next
-	// one: some fifty of them count.
-	speedMemory = 0.98
+	// one: some four hundred of them count.
+	speedMemory = 0.9975
 
-	// speedLearnt is the weight from which a worker is judged by its own
-	// observations alone, and no longer by those of all workers.
-	speedLearnt = 4
+	// speedLearnt is the weight of observations from which the speed counts as
+	// learnt.
+	speedLearnt = 8
 
 	// What is expected where nothing was seen yet: 30 ms, and 40 kB of text,
-	// some 10 000 tokens, in a second. All workers being judged alike, it
-	// matters little how right that is.
+	// some 10 000 tokens, in a second. It matters little how right that is.
 	firstLeg  = 0.03
 	firstByte = 1 / 40e3
 )
