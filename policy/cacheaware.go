@@ -57,14 +57,12 @@ func (c *CacheAware) book(l *workers.Load) *book {
 
 func (c *CacheAware) openBook(l *workers.Load) *book {
 	c.serial++
-	b := &book{worker: l.Worker}
-	c.seat(l.Seat, b)
-	b.keep = newKeep(c.mostBlocks(b))
-	b.held = newHeld(c.serial, b.keep.blocks())
+	b := &book{worker: l.Worker, held: newHeld(c.serial, 0), keep: newKeep(0)}
+	c.seat(l.Seat, b) // from here on Look may see it
 	if l.Report != nil {
 		c.reported(b, *l.Report)
 	}
-	for _, other := range *c.seats.Load() { // each gets an equal part
+	for _, other := range *c.seats.Load() { // each gets an equal part now
 		if other != nil {
 			c.fit(other)
 		}

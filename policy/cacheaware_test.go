@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -449,5 +450,74 @@ func TestCacheAwareTakesAHint(t *testing.T) {
 		if l.InFlight != 2 {
 			t.Errorf("worker %d got %d of 8 requests that came at once, want 2", i, l.InFlight)
 		}
+	}
+}
+
+// TestCacheAwareIsUsedByMany: what may be called at any time is, while choices
+// are made. It is for the race detector.
+func TestCacheAwareIsUsedByMany(t *testing.T) {
+	a := newAsker(4, 2)
+	a.ask(chainAt(1, 0, 10))
+	ended := make(chan workers.Choice, 1000)
+	var others sync.WaitGroup
+	for g := range 3 {
+		others.Go(func() {
+			var m workers.Matches
+			for i := range 500 {
+				p := promptOf(chainAt(i%50+1, 3, 40))
+				a.c.Look(p, &m)
+				switch i % 50 {
+				case 10:
+					a.c.Reported(g, workers.Report{KVCapacity: 5000, Running: 1, Waiting: 2})
+				case 20:
+					a.c.Flushed(g)
+				case 30:
+					a.c.Gone(g)
+				case 40:
+					a.c.Snapshot(g, nil)
+					a.c.Known(time.Unix(1e9, 0))
+				}
+			}
+		})
+	}
+	others.Go(func() {
+		for c := range ended {
+			a.c.Ended(c.Prefill, workers.Prefilled{At: time.Unix(1e9, 0), Prompt: promptOf(chainAt(1, 3, 40)), Expect: c.Expect, OK: true, Tokens: 100, Cached: 10})
+		}
+	})
+	for i := range 1000 {
+		var m workers.Matches
+		need := a.need(chainAt(i%50+1, 3, 40))
+		a.c.Look(need.Prompt, &m)
+		need.Matches = &m
+		ended <- a.c.Choose(need, a.pools)
+	}
+	close(ended)
+	others.Wait()
+	for i, b := range *a.c.seats.Load() {
+		if b != nil && (b.queue.open != 0 || b.queue.work != 0) && i < 4 {
+			t.Errorf("at rest worker %d has %d legs, %v of work", i, b.queue.open, b.queue.work)
+		}
+	}
+}
+
+// TestCacheAwareGivesASlowWorkerLess: of prompts that come at once, a worker
+// that is three times as slow gets about a quarter, not half.
+func TestCacheAwareGivesASlowWorkerLess(t *testing.T) {
+	a := newAsker(2, 1)
+	for i := range 100 {
+		chain := chainAt(i+1, 0, 50+i%7)
+		c := a.ask(chain)
+		c.Expect.Work = time.Duration(len(chain)) * 10 * time.Millisecond
+		if c.Prefill == 0 {
+			c.Expect.Work *= 3
+		}
+		a.end(c, chain)
+	}
+	for i := range 16 {
+		a.ask(chainAt(i+1000, 0, 50))
+	}
+	if slow := a.pools[0].Prefill[0].InFlight; slow < 2 || slow > 6 {
+		t.Errorf("the slow worker got %d of 16 prompts, want about 4", slow)
 	}
 }
