@@ -58,6 +58,8 @@ func (c *CacheAware) book(l *workers.Load) *book {
 func (c *CacheAware) openBook(l *workers.Load) *book {
 	c.serial++
 	b := &book{worker: l.Worker, held: newHeld(c.serial, 0), keep: newKeep(0)}
+	b.queue.first = uint64(c.serial)<<32 + 1 // no ticket is good at another book
+	b.queue.next = b.queue.first
 	c.seat(l.Seat, b) // from here on Look may see it
 	if l.Report != nil {
 		c.reported(b, *l.Report)

@@ -80,9 +80,12 @@ func (c *CacheAware) found(p *workers.Prefilled, took time.Duration) (blocks int
 		blocks = int(share * float64(p.Prompt.Bytes) / float64(c.cfg.BlockBytes))
 		return min(blocks, len(p.Prompt.Chain)), true
 	}
+	if c.speed.n < speedLearnt { // begin with legs of which most was computed
+		return believed, 4*believed <= len(p.Prompt.Chain)
+	}
 	_, perByte := c.speed.line()
 	saved := time.Duration(perByte * float64(believed*c.cfg.BlockBytes) * float64(time.Second))
-	if believed > 0 && c.speed.n >= speedLearnt && took > p.Expect.Work+saved/2 {
+	if believed > 0 && took > p.Expect.Work+saved/2 {
 		return 0, false
 	}
 	return believed, true

@@ -51,6 +51,56 @@ func TestCacheAwareTellsUnknownFromNothing(t *testing.T) {
 	}
 }
 
+// TestCacheAwareSeesWhatIsNotSaid: an engine that says nothing of its cache is
+// found out by the time that it takes.
+func TestCacheAwareSeesWhatIsNotSaid(t *testing.T) {
+	a, last := newAsker(1, 1), 0
+	for i := range 200 {
+		chain := chainAt(i%20+1, 0, 100+10*(i%20))
+		c := a.ask(chain)
+		believed := c.Expect.Work
+		last = c.Expect.Blocks
+		c.Expect.Work = 30*time.Millisecond + time.Duration(len(chain))*10*time.Millisecond // all of it
+		a.now = a.now.Add(c.Expect.Work)
+		a.pools[0].Prefill[0].InFlight--
+		a.pools[0].Decode[0].InFlight--
+		c.Expect.Work = believed
+		a.c.Ended(0, workers.Prefilled{At: a.now, Prompt: promptOf(chain), Expect: c.Expect, OK: true, Tokens: -1, Cached: -1})
+	}
+	if last > 0 {
+		t.Errorf("%d blocks of a prompt are believed to be held by an engine that always computes all", last)
+	}
+}
+
+// TestCacheAwareLooksAgain: what was looked up before a choice is looked up
+// again if it has changed meanwhile.
+func TestCacheAwareLooksAgain(t *testing.T) {
+	chain := chainAt(1, 0, 50)
+	for _, tt := range []struct {
+		name   string
+		change func(a *asker)
+		want   int
+	}{
+		{"nothing changed", func(*asker) {}, 50},
+		{"the cache was flushed", func(a *asker) { a.c.Flushed(0) }, 0},
+		{"blocks were evicted", func(a *asker) { a.c.Evicted(0, chain, 20) }, 20},
+		{"it keeps less", func(a *asker) { a.c.at(0).held.resize(30) }, 30},
+		{"more was stored", func(a *asker) { a.c.Evicted(0, chain, 20); a.c.Stored(0, chain[:40]) }, 40},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newAsker(1, 1)
+			a.end(a.ask(chain), chain)
+			need := a.need(chain)
+			need.Matches = new(workers.Matches)
+			a.c.Look(need.Prompt, need.Matches)
+			tt.change(a)
+			if got := a.c.Choose(need, a.pools).Expect.Blocks; got != tt.want {
+				t.Errorf("%d blocks are believed to be there, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestCacheAwareForgets(t *testing.T) {
 	chain := chainAt(1, 0, 50)
 	for _, tt := range []struct {

@@ -57,7 +57,7 @@ func (c *CacheAware) Next(now time.Time, waiting []*workers.Waiter, pools []work
 	for _, p := range c.plan {
 		v := c.viewOf(&waiting[p.at].Need, now, backlog)
 		b, o := c.planOne(v, pools)
-		if b.planned == 0 && o.wait <= runDry {
+		if o.wait <= runDry { // nothing is planned for it yet, or that would have been granted
 			return c.grant(p.at, waiting[p.at], now, backlog, pools), time.Time{}
 		}
 		b.planned += o.work

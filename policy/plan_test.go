@@ -111,6 +111,29 @@ func TestNextWaitsForTheWorkerWithTheBlocks(t *testing.T) {
 	}
 }
 
+// TestNextPlansAhead: of many requests for the worker that has their beginning
+// as many wait as it can soon take; the next goes to the one that is idle.
+func TestNextPlansAhead(t *testing.T) {
+	a := learnt(2)
+	chain := chainAt(1, 300, 300)
+	first := a.ask(chain)
+	a.end(first, chain)
+	whole := a.pools[0].Prefill
+	a.pools[0].Prefill = whole[first.Prefill : first.Prefill+1]
+	a.ask(chainAt(900, 0, 30))
+	a.pools[0].Prefill = whole
+	var waiting []*workers.Waiter
+	for i := range 14 {
+		waiting = append(waiting, a.waiter(chainAt(i+2, 300, 350)))
+	}
+	if granted, _, _ := a.next(waiting[:3]); len(granted) != 0 {
+		t.Errorf("%d of 3 requests were sent away from their blocks", len(granted))
+	}
+	if granted, _, _ := a.next(waiting); len(granted) != 1 || whole[1-first.Prefill].InFlight != 1 {
+		t.Errorf("%d of 14 requests were granted, want one on the idle worker", len(granted))
+	}
+}
+
 func TestNextHoldsNobodyForLong(t *testing.T) {
 	a := learnt(1)
 	a.ask(chainAt(1, 0, 2000)) // 20 s
