@@ -1,7 +1,8 @@
 package bench
 
 const (
-	// BlockTokens is how many tokens of a prompt an id of a trace stands for.
+	// BlockTokens is how many tokens of a prompt an id of a trace stands for,
+	// if it does not say otherwise.
 	BlockTokens = 512
 
 	// BytesPerToken is how much text is made for one token. It is near what

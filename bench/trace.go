@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed" // the slice of a public trace
 	"encoding/json"
 	"errors"
@@ -15,7 +16,9 @@ type Request struct {
 	Timestamp    int64   `json:"timestamp"`     // when it came, in ms since the first
 	InputLength  int     `json:"input_length"`  // of the prompt, in tokens
 	OutputLength int     `json:"output_length"` // of the answer, in tokens
-	HashIDs      []int64 `json:"hash_ids"`      // one for each BlockTokens of the prompt
+	HashIDs      []int64 `json:"hash_ids"`      // one for each Block of the prompt
+
+	Block int `json:"-"` // tokens that an id stands for; 0: BlockTokens
 }
 
 // At returns when the request is due, from the start of its trace.
@@ -50,7 +53,8 @@ func ReadTrace(r io.Reader) ([]Request, error) {
 
 // check reports what is wrong with a request that comes after earlier.
 func (r Request) check(earlier []Request) error {
-	blocks := (r.InputLength + BlockTokens - 1) / BlockTokens
+	block := r.block()
+	blocks := (r.InputLength + block - 1) / block
 	switch {
 	case r.InputLength <= 0:
 		return fmt.Errorf("input_length %d is not above 0", r.InputLength)
@@ -92,4 +96,7 @@ func Lengths(reqs []Request) (total, repeated int) {
 }
 
 // blockLength returns how many tokens block i of the prompt has.
-func (r Request) blockLength(i int) int { return min(BlockTokens, r.InputLength-i*BlockTokens) }
+func (r Request) blockLength(i int) int { return min(r.block(), r.InputLength-i*r.block()) }
+
+// block returns how many tokens an id stands for.
+func (r Request) block() int { return cmp.Or(r.Block, BlockTokens) }

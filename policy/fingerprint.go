@@ -1,6 +1,10 @@
 package policy
 
-import "github.com/cespare/xxhash/v2"
+import (
+	"encoding/binary"
+
+	"github.com/cespare/xxhash/v2"
+)
 
 const (
 	// BlockBytes is the length of a fingerprint's block: about 128 tokens of
@@ -33,13 +37,8 @@ func Take(seed, prompt [][]byte) Fingerprint {
 		f      Fingerprint
 		digest xxhash.Digest
 		filled int
-		chain  uint64
+		chain  = seeded(seed)
 	)
-	for _, piece := range seed {
-		digest.ResetWithSeed(chain)
-		_, _ = digest.Write(piece) // never fails
-		chain = digest.Sum64()
-	}
 	digest.ResetWithSeed(chain)
 	for _, piece := range prompt {
 		for len(piece) > 0 && f.Blocks < keyBlocks {
@@ -57,4 +56,63 @@ func Take(seed, prompt [][]byte) Fingerprint {
 		f.Key = max(chain, 1)
 	}
 	return f
+}
+
+// Chain appends to dst the chain of a prompt's whole blocks, as Take hashes
+// them: the key is the chain's block keyBlocks, or its last. It allocates
+// nothing if dst has room.
+func Chain(dst []uint64, seed, prompt [][]byte) []uint64 {
+	var (
+		digest xxhash.Digest
+		filled int
+		chain  = seeded(seed)
+	)
+	digest.ResetWithSeed(chain)
+	for _, piece := range prompt {
+		for len(piece) > 0 {
+			n := min(BlockBytes-filled, len(piece))
+			_, _ = digest.Write(piece[:n]) // never fails
+			piece, filled = piece[n:], filled+n
+			if filled == BlockBytes {
+				chain = digest.Sum64()
+				dst = append(dst, chain)
+				digest.ResetWithSeed(chain)
+				filled = 0
+			}
+		}
+	}
+	return dst
+}
+
+// seeded returns the hash that a chain begins with.
+func seeded(seed [][]byte) uint64 {
+	var digest xxhash.Digest
+	chain := uint64(0)
+	for _, piece := range seed {
+		digest.ResetWithSeed(chain)
+		_, _ = digest.Write(piece) // never fails
+		chain = digest.Sum64()
+	}
+	return chain
+}
+
+// KeyOf returns the key of a chain: equal for prompts that begin alike, 0 for
+// one shorter than a block.
+func KeyOf(chain []uint64) uint64 {
+	if len(chain) == 0 {
+		return 0
+	}
+	return max(chain[min(len(chain), keyBlocks)-1], 1)
+}
+
+// ChainOf returns the chain of blocks that are known by ids, as in traces.
+func ChainOf(ids []int64) []uint64 {
+	chain := make([]uint64, len(ids))
+	var last [16]byte
+	for i, id := range ids {
+		binary.LittleEndian.PutUint64(last[8:], uint64(id))
+		chain[i] = xxhash.Sum64(last[:])
+		binary.LittleEndian.PutUint64(last[:8], chain[i])
+	}
+	return chain
 }

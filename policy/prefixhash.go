@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"math"
 
 	"pdrouter/workers"
@@ -23,45 +24,39 @@ const loadFactor = 1.25
 // that is being warmed gets more and more of those prompts that will be its own.
 //
 // The zero value is ready to use.
-type PrefixHash struct{}
+type PrefixHash struct {
+	factor float64 // 0: loadFactor
+	below  int     // load up to which the bound does not hold
+}
 
-// Choose implements workers.Chooser.
-func (PrefixHash) Choose(need workers.Need, pools []workers.Pool) workers.Choice {
+// Choose implements workers.Chooser: both legs by the same key.
+func (h PrefixHash) Choose(need workers.Need, pools []workers.Pool) workers.Choice {
 	var c workers.Choice
 	if len(pools) > 1 {
 		c.Pool = emptiest(pools)
 	}
 	pool := &pools[c.Pool]
-	c.Prefill = rendezvous(need.Key, pool.Prefill, partners{})
-	c.Decode = rendezvous(need.Key, pool.Decode, partners{pool, c.Prefill})
+	c.Prefill = bounded(h).rendezvous(need.Key, pool.Prefill, partners{})
+	c.Decode = bounded(h).rendezvous(need.Key, pool.Decode, ofPrefill(pool, c.Prefill))
 	return c
 }
 
-// partners are the decode workers of a pool that fit one prefill worker. The
-// zero value is all workers of whatever role.
-type partners struct {
-	pool    *workers.Pool
-	prefill int
+// Pick implements Picker.
+func (h PrefixHash) Pick(need *workers.Need, loads []*workers.Load, in partners) int {
+	return bounded(h).rendezvous(need.Key, loads, in)
 }
 
-func (p partners) have(i int) bool { return p.pool == nil || p.pool.Fits(p.prefill, i) }
-
-// emptiest returns the pool with the least load per decode worker.
-func emptiest(pools []workers.Pool) int {
-	best, least := 0, -1.0
-	for i := range pools {
-		inFlight, weight := total(pools[i].Decode, partners{})
-		if l := float64(inFlight) / weight; least < 0 || l < least {
-			best, least = i, l
-		}
-	}
-	return best
-}
+// bounded is rendezvous hashing with bounded loads.
+type bounded PrefixHash
 
 // rendezvous returns the place of the worker for key among those which are in.
 // The bound leaves at least one worker: the least loaded is never above the
 // average.
-func rendezvous(key uint64, loads []*workers.Load, in partners) int {
+func (h bounded) rendezvous(key uint64, loads []*workers.Load, in partners) int {
+	if key == 0 {
+		return lightest(loads, in)
+	}
+	factor := cmp.Or(h.factor, loadFactor)
 	inFlight, weight := total(loads, in)
 	average := float64(inFlight+1) / weight
 	best, bestScore := -1, 0.0
@@ -69,13 +64,7 @@ func rendezvous(key uint64, loads []*workers.Load, in partners) int {
 		if !in.have(i) {
 			continue
 		}
-		if key == 0 {
-			if best < 0 || lighter(l, loads[best]) {
-				best = i
-			}
-			continue
-		}
-		bound := loadFactor * average * l.Weight
+		bound := max(factor*average*l.Weight, float64(h.below))
 		if float64(l.InFlight) >= bound {
 			continue
 		}
@@ -110,10 +99,8 @@ func total(loads []*workers.Load, in partners) (inFlight int, weight float64) {
 // splitmix64's. The root gives every worker a share of the keys that is in
 // proportion to its weight, and moves keys only to a worker whose weight grows.
 func score(key uint64, l *workers.Load) float64 {
-	x := key ^ xxhash.Sum64String(l.Worker.URL)
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	u := float64((x^x>>31)>>11) / (1 << 53)
+	x := scatter(key ^ xxhash.Sum64String(l.Worker.URL))
+	u := float64(x>>11) / (1 << 53)
 	if l.Weight == 1 {
 		return u
 	}

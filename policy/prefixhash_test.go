@@ -20,7 +20,7 @@ func loads(n ...int) []*workers.Load {
 func run(ls []*workers.Load, keys ...uint64) []*workers.Load {
 	pools := []workers.Pool{{Prefill: ls, Decode: loads(0)}}
 	for i, key := range keys {
-		l := ls[PrefixHash{}.Choose(workers.Need{Key: key}, pools).Prefill]
+		l := ls[hashing().Choose(workers.Need{Key: key}, pools).Prefill]
 		l.InFlight++
 		l.Picked = uint64(i + 1)
 	}
@@ -29,8 +29,8 @@ func run(ls []*workers.Load, keys ...uint64) []*workers.Load {
 
 func TestPrefixHashKeepsPromptsTogether(t *testing.T) {
 	for key := uint64(1); key < 100; key++ {
-		first := rendezvous(key, loads(0, 0, 0, 0), partners{})
-		if again := rendezvous(key, loads(0, 0, 0, 0), partners{}); again != first {
+		first := place(key, loads(0, 0, 0, 0))
+		if again := place(key, loads(0, 0, 0, 0)); again != first {
 			t.Fatalf("key %d goes to worker %d, then to %d", key, first, again)
 		}
 	}
@@ -89,11 +89,11 @@ func TestPrefixHashMovesOnlyItsShare(t *testing.T) {
 	all := loads(0, 0, 0, 0)
 	for i := range uint64(500) {
 		key := (i + 1) * 0x9e3779b97f4a7c15
-		before := all[rendezvous(key, all, partners{})]
+		before := all[place(key, all)]
 		if before == all[3] {
 			continue
 		}
-		if after := all[:3][rendezvous(key, all[:3], partners{})]; after != before {
+		if after := all[:3][place(key, all[:3])]; after != before {
 			t.Fatalf("key %x moved from %s to %s though its worker stayed", key, before.Worker.URL, after.Worker.URL)
 		}
 	}
@@ -104,10 +104,10 @@ func TestPrefixHashMovesOnlyItsShare(t *testing.T) {
 func TestPrefixHashTakesAPartner(t *testing.T) {
 	const key = 42
 	pool := workers.Pool{Prefill: loads(0, 0, 0), Decode: loads(0, 0, 0)}
-	first := PrefixHash{}.Choose(workers.Need{Key: key}, []workers.Pool{pool})
+	first := hashing().Choose(workers.Need{Key: key}, []workers.Pool{pool})
 	seen := map[int]bool{}
 	for range pool.Decode {
-		c := PrefixHash{}.Choose(workers.Need{Key: key}, []workers.Pool{pool})
+		c := hashing().Choose(workers.Need{Key: key}, []workers.Pool{pool})
 		if c.Prefill != first.Prefill || !pool.Fits(c.Prefill, c.Decode) || seen[c.Decode] {
 			t.Fatalf("Choose = %+v after the decode workers %v were parted from prefill worker %d", c, seen, first.Prefill)
 		}
@@ -152,7 +152,7 @@ func TestPrefixHashWarms(t *testing.T) {
 	warming, warm := loads(0, 0, 0, 0), loads(0, 0, 0, 0)
 	warming[3].Weight = 0.25
 	for i := range uint64(500) {
-		before, after := rendezvous(spread(i+1), warming, partners{}), rendezvous(spread(i+1), warm, partners{})
+		before, after := place(spread(i+1), warming), place(spread(i+1), warm)
 		if before != after && after != 3 {
 			t.Fatalf("key %d moved from worker %d to %d when worker 3 was warm", i, before, after)
 		}
@@ -161,14 +161,15 @@ func TestPrefixHashWarms(t *testing.T) {
 
 func TestPrefixHashTakesTheEmptierPool(t *testing.T) {
 	pools := []workers.Pool{{Prefill: loads(0), Decode: loads(3, 3)}, {Prefill: loads(9), Decode: loads(2, 3)}}
-	if c := (PrefixHash{}).Choose(workers.Need{Key: 7}, pools); c.Pool != 1 {
+	if c := hashing().Choose(workers.Need{Key: 7}, pools); c.Pool != 1 {
 		t.Errorf("Choose takes pool %d, want 1", c.Pool)
 	}
 }
 
 func TestChooseDoesNotAllocate(t *testing.T) {
 	pools := []workers.Pool{{Prefill: loads(1, 2, 3, 4), Decode: loads(4, 3, 2, 1)}}
-	if n := testing.AllocsPerRun(100, func() { PrefixHash{}.Choose(workers.Need{Key: 7}, pools) }); n != 0 {
+	c := hashing()
+	if n := testing.AllocsPerRun(100, func() { c.Choose(workers.Need{Key: 7}, pools) }); n != 0 {
 		t.Errorf("Choose makes %v allocations, want 0", n)
 	}
 }
@@ -177,9 +178,17 @@ func BenchmarkChoose(b *testing.B) {
 	for _, n := range []int{2, 8, 32, 128} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			pools := []workers.Pool{{Prefill: loads(make([]int, n)...), Decode: loads(make([]int, n)...)}}
+			c := hashing()
 			for b.Loop() {
-				PrefixHash{}.Choose(workers.Need{Key: 7}, pools)
+				c.Choose(workers.Need{Key: 7}, pools)
 			}
 		})
 	}
 }
+
+// place is where prefix_hash places a key.
+func place(key uint64, loads []*workers.Load) int {
+	return bounded{}.rendezvous(key, loads, partners{})
+}
+
+func hashing() workers.Chooser { return PrefixHash{} }

@@ -1,5 +1,7 @@
 package workers
 
+import "time"
+
 // A Chooser picks the pair for one request. Package policy implements it.
 type Chooser interface {
 	// Choose returns a pair of one of pools, for which that pool's Fits is
@@ -17,6 +19,14 @@ type Need struct {
 	Model string // empty: any
 	Key   uint64 // groups requests whose prompts begin alike; 0: none
 
+	Prompt  Prompt
+	Matches *Matches  // what is known of the prompt; nil: it is looked up as it is needed
+	At      time.Time // when the choice is made
+	Sticky  uint64    // hash of a routing key or session that the client named; 0: none
+
+	// Explain is where the choice is explained; nil: nowhere.
+	Explain *Explanation
+
 	// Avoid are left out as long as there is something else.
 	Avoid []Avoid
 }
@@ -30,6 +40,13 @@ type Load struct {
 	InFlight int    // leases not yet done
 	Picked   uint64 // when it was leased last: larger is later, 0 is never
 
+	// Seat is a small number that no other worker has at the same time, for
+	// Choosers to keep tables by.
+	Seat int
+
+	// Report is what the worker said of itself last; nil: nothing yet.
+	Report *Report
+
 	// Weight is the share that it should get beside one of weight 1. It is
 	// above 0, and below 1 while the worker is being warmed.
 	Weight float64
@@ -40,4 +57,6 @@ type Load struct {
 // A Choice names a pair by position: a pool, and a worker of either role in it.
 type Choice struct {
 	Pool, Prefill, Decode int
+
+	Expect Expectation
 }

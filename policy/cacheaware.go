@@ -1,0 +1,273 @@
+package policy
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"pdrouter/workers"
+)
+
+// CacheAware sends a prompt to the prefill worker from which its first token
+// is expected first: after the legs that the worker has been sent before, and
+// the prompt's blocks that are not in its cache. What a prompt must be computed
+// anew for counts more than waiting, the more the busier the fleet is: work
+// done twice delays all who come later, too.
+//
+// It keeps an index of which worker holds which blocks, from what it sent
+// where, corrected by what engines say. It learns how fast each worker is, how
+// many bytes of text make a token, and how much an engine really keeps. There
+// is nothing to tune.
+//
+// As a Planner it keeps requests back while all workers that suit them are
+// busy, see Next.
+type CacheAware struct {
+	cfg   Config
+	seats atomic.Pointer[[]*book] // by seat; some are nil; replaced, not changed
+
+	mu     sync.Mutex // guards the rest; taken under the registry's lock
+	serial uint32
+	speed  speed
+	mean   time.Duration // of the legs' work, of late
+	ratio  ratio
+	shared shared
+	plan   []planned
+	need   workers.Need // the one that is being chosen for; here it costs no allocation
+
+	otherPrefill, otherDecode Picker // for a leg that has another policy; nil: it has not
+}
+
+// NewCacheAware returns the policy.
+func NewCacheAware(cfg Config) *CacheAware {
+	c := &CacheAware{cfg: cfg, shared: newShared()}
+	c.seats.Store(new([]*book))
+	return c
+}
+
+// book returns what is known of the worker that l is the load of. It is made
+// when the worker is first seen, which is the one time that a choice allocates.
+func (c *CacheAware) book(l *workers.Load) *book {
+	seats := *c.seats.Load()
+	if l.Seat < len(seats) && seats[l.Seat] != nil && seats[l.Seat].worker == l.Worker {
+		return seats[l.Seat]
+	}
+	return c.openBook(l)
+}
+
+func (c *CacheAware) openBook(l *workers.Load) *book {
+	c.serial++
+	b := &book{worker: l.Worker, held: newHeld(c.serial, 0), keep: newKeep(0)}
+	b.queue.first = uint64(c.serial)<<32 + 1 // no ticket is good at another book
+	b.queue.next = b.queue.first
+	c.seat(l.Seat, b) // from here on Look may see it
+	if l.Report != nil {
+		c.reported(b, *l.Report)
+	}
+	for _, other := range *c.seats.Load() { // each gets an equal part now
+		if other != nil {
+			c.fit(other)
+		}
+	}
+	return b
+}
+
+// seat puts b, or nobody, in a seat.
+func (c *CacheAware) seat(seat int, b *book) {
+	seats := slices.Clone(*c.seats.Load())
+	for len(seats) <= seat {
+		seats = append(seats, nil)
+	}
+	seats[seat] = b
+	c.seats.Store(&seats)
+}
+
+// Look implements workers.Looker.
+func (c *CacheAware) Look(p workers.Prompt, m *workers.Matches) {
+	seats := *c.seats.Load()
+	m.Blocks = slices.Grow(m.Blocks[:0], len(seats))[:len(seats)]
+	m.Versions = slices.Grow(m.Versions[:0], len(seats))[:len(seats)]
+	stem := 0 // what most workers hold is the beginning that most prompts share
+	for i, b := range seats {
+		if b == nil {
+			m.Blocks[i], m.Versions[i] = 0, 0
+			continue
+		}
+		// In this order: if the set changes meanwhile, it is looked at again.
+		m.Versions[i] = b.held.version.Load()
+		n := b.held.match(p.Chain, stem)
+		if m.Blocks[i] = int32(n); n > 0 && (stem == 0 || n < stem) {
+			stem = n
+		}
+	}
+}
+
+// A view is a prompt as one choice sees it.
+type view struct {
+	need   *workers.Need
+	now    time.Time
+	shared int     // first blocks that are no reason to prefer a worker
+	own    float64 // weight of the prompt's own work against waiting
+}
+
+const (
+	// ownLeast and ownMost bound the weight of a prompt's own work: 1 would be
+	// its own time to the first token, and nobody else's.
+	ownLeast = 1.5
+	ownMost  = 3
+)
+
+// viewOf returns how need is seen. The mean backlog is that of the workers.
+func (c *CacheAware) viewOf(need *workers.Need, now time.Time, backlog time.Duration) view {
+	v := view{need: need, now: now, own: ownLeast, shared: c.shared.blocks(need.Prompt.Chain)}
+	if c.mean > 0 {
+		v.own = min(ownLeast+float64(backlog)/float64(c.mean), ownMost)
+	}
+	return v
+}
+
+// An offer is what a request would get from a worker.
+type offer struct {
+	blocks     int
+	wait, work time.Duration
+	cost       time.Duration
+}
+
+// offer returns what b has to offer.
+func (c *CacheAware) offer(b *book, seat int, v view) offer {
+	o := offer{blocks: b.matched(seat, v.need), wait: b.backlog(v.now, c.mean)}
+	o.work = c.work(b, &v.need.Prompt, o.blocks)
+	counts := o.work
+	if o.blocks < v.shared {
+		counts = c.work(b, &v.need.Prompt, v.shared)
+	}
+	o.cost = o.wait + b.planned + time.Duration(v.own*float64(counts))
+	return o
+}
+
+// Choose implements workers.Chooser.
+func (c *CacheAware) Choose(need workers.Need, pools []workers.Pool) workers.Choice {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shared.see(need.Prompt.Chain)
+	c.need = need
+	v := c.viewOf(&c.need, need.At, c.backlog(need.At, pools))
+	return c.chooseLocked(v, pools)
+}
+
+// chooseLocked chooses a pair, and counts on it.
+func (c *CacheAware) chooseLocked(v view, pools []workers.Pool) workers.Choice {
+	var best workers.Choice
+	if at, decode := c.scarce(v.need, pools); at >= 0 {
+		best.Pool, best.Decode = at, decode
+		best.Prefill, _ = c.bestPrefill(v, &pools[at], ofDecode(&pools[at], decode))
+	} else {
+		var least time.Duration
+		for i := range pools {
+			at, cost := c.bestPrefill(v, &pools[i], partners{})
+			if i == 0 || cost < least {
+				best.Pool, best.Prefill, least = i, at, cost
+			}
+		}
+		best.Decode = c.bestDecode(v.need, &pools[best.Pool], ofPrefill(&pools[best.Pool], best.Prefill))
+	}
+	c.commit(v, &pools[best.Pool], &best)
+	return best
+}
+
+// bestPrefill returns the place of the worker with the least cost among those
+// which are in; among equals, of the one leased least recently.
+func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at int, cost time.Duration) {
+	if c.otherPrefill != nil {
+		return c.otherPrefill.Pick(v.need, pool.Prefill, in), 0
+	}
+	at = -1
+	hinted := hint(v.need, pool.Prefill, in)
+	due := c.dueShares(pool.Prefill, in)
+	for i, l := range pool.Prefill {
+		if !in.have(i) {
+			continue
+		}
+		b := c.book(l)
+		o := c.offer(b, l.Seat, v)
+		if i == hinted {
+			o.cost -= o.work / hintShare
+		}
+		if x := v.need.Explain; x != nil {
+			x.Candidates = append(x.Candidates, workers.Candidate{Worker: l.Worker, Blocks: o.blocks, Wait: o.wait, Work: o.work, Cost: o.cost})
+		}
+		if l.Weight < 1 && b.credit < 0 && due {
+			continue
+		}
+		if at < 0 || better(o.cost, cost, l, pool.Prefill[at]) {
+			at = i
+		}
+		if at == i || o.cost < cost {
+			cost = o.cost
+		}
+	}
+	return at, cost
+}
+
+// hintShare is what part of its own work a request may wait longer for the
+// worker that its routing key or session points to.
+const hintShare = 8
+
+// hint returns the place of the worker that need's routing key or session
+// points to; below 0: there is none.
+func hint(need *workers.Need, loads []*workers.Load, in partners) int {
+	best, most := -1, 0.0
+	if need.Sticky == 0 {
+		return best
+	}
+	for i, l := range loads {
+		if s := score(need.Sticky, l); in.have(i) && (best < 0 || s > most) {
+			best, most = i, s
+		}
+	}
+	return best
+}
+
+// better reports whether a, at a cost, is to be preferred to b, which is the
+// best so far. Costs are estimates: those nearly equal are, and then the worker
+// is taken that was leased least recently.
+func better(cost, least time.Duration, a, b *workers.Load) bool {
+	slack := least/equalShare + equalTime
+	return cost < least-slack || cost <= least+slack && a.Picked < b.Picked
+}
+
+// Costs are equal if they differ by no more than these.
+const (
+	equalShare = 50 // one part in so many
+	equalTime  = time.Millisecond
+)
+
+// commit counts a choice: the leg's work, and the blocks that its worker will
+// hold.
+func (c *CacheAware) commit(v view, pool *workers.Pool, best *workers.Choice) {
+	l := pool.Prefill[best.Prefill]
+	b := c.book(l)
+	o := c.offer(b, l.Seat, v)
+	best.Expect = workers.Expectation{
+		Ticket: b.queue.push(v.now, o.work), Blocks: o.blocks, Wait: o.wait, Work: o.work,
+	}
+	b.held.use(v.need.Prompt.Chain)
+	c.book(pool.Decode[best.Decode]).held.use(v.need.Prompt.Chain)
+	c.share(pool.Prefill, l)
+	if x := v.need.Explain; x != nil && x.Reason == "" {
+		x.Reason = "least cost: waiting and weighted work"
+	}
+}
+
+// backlog returns the mean backlog of the prefill workers.
+func (c *CacheAware) backlog(now time.Time, pools []workers.Pool) time.Duration {
+	var sum time.Duration
+	n := 0
+	for i := range pools {
+		for _, l := range pools[i].Prefill {
+			sum += c.book(l).backlog(now, c.mean)
+			n++
+		}
+	}
+	return sum / time.Duration(max(n, 1))
+}

@@ -1,0 +1,90 @@
+package policy
+
+import "pdrouter/workers"
+
+const (
+	// scarceUse is how full the KV caches of decode workers are on average
+	// when the decode worker is chosen before the prefill worker.
+	scarceUse = 0.8
+
+	// pullWeight is how much more load a decode worker may have if it holds
+	// the whole prompt, so that nothing need be pulled.
+	pullWeight = 0.25
+
+	// kvWeight is the weight of KV use against load, as in least_load.
+	kvWeight = 0.15
+)
+
+// scarce returns the decode worker that is chosen first, because KV space for
+// decode is what is short; else -1. It is the one with the most space.
+func (c *CacheAware) scarce(need *workers.Need, pools []workers.Pool) (pool, decode int) {
+	if c.otherPrefill != nil || c.otherDecode != nil {
+		return -1, 0
+	}
+	sum, n := 0.0, 0
+	pool, least := -1, 0.0
+	for i := range pools {
+		for j, l := range pools[i].Decode {
+			use := kvUse(l, 0)
+			if use < 0 {
+				return -1, 0 // it does not tell: there is nothing to compare
+			}
+			sum, n = sum+use, n+1
+			if use += float64(l.InFlight) * 1e-6; pool < 0 || use < least {
+				pool, decode, least = i, j, use
+			}
+		}
+	}
+	if sum < scarceUse*float64(n) {
+		return -1, 0
+	}
+	if x := need.Explain; x != nil {
+		x.Reason = "decode first: its KV space is short"
+	}
+	return pool, decode
+}
+
+// bestDecode returns the place of the decode worker with the least cost: load
+// beside the average, pressure on the KV cache, less what need not be pulled.
+func (c *CacheAware) bestDecode(need *workers.Need, pool *workers.Pool, in partners) int {
+	if c.otherDecode != nil {
+		return c.otherDecode.Pick(need, pool.Decode, in)
+	}
+	inFlight, weight := total(pool.Decode, in)
+	average := float64(inFlight+1) / weight
+	tokens := float64(need.Prompt.Bytes) / c.ratio.value()
+	best, least := -1, 0.0
+	for i, l := range pool.Decode {
+		if !in.have(i) {
+			continue
+		}
+		cost := float64(l.InFlight+1) / l.Weight / average
+		if use := kvUse(l, tokens); use >= 0 {
+			cost += kvWeight * pressure(use)
+		}
+		if n := len(need.Prompt.Chain); n > 0 {
+			blocks := max(c.book(l).matched(l.Seat, need), c.shared.blocks(need.Prompt.Chain))
+			cost -= pullWeight * float64(blocks) / float64(n)
+		}
+		if best < 0 || cost < least || cost == least && l.Picked < pool.Decode[best].Picked {
+			best, least = i, cost
+		}
+	}
+	return best
+}
+
+// kvUse returns the share of l's KV cache that is in use once so many tokens
+// are added; below 0 if it is not known.
+func kvUse(l *workers.Load, tokens float64) float64 {
+	r := l.Report
+	if r == nil || !(r.KVCapacity > 0) || !(r.KVUsed >= 0) {
+		return -1
+	}
+	return (r.KVUsed + tokens) / r.KVCapacity
+}
+
+// pressure grows without bound as a KV cache fills.
+func pressure(use float64) float64 {
+	use = min(use, 0.999)
+	return use / (1 - use)
+}

@@ -1,0 +1,231 @@
+package policy
+
+import (
+	"math"
+	"time"
+
+	"pdrouter/workers"
+)
+
+// ratio learns how many bytes of a request's prompt make a token.
+type ratio struct{ bytes, tokens float64 }
+
+const (
+	ratioMemory = 0.99 // what an observation's weight falls by with the next
+	firstRatio  = 4    // bytes of English for each token
+)
+
+func (r *ratio) learn(bytes, tokens int) {
+	r.bytes = r.bytes*ratioMemory + float64(bytes)
+	r.tokens = r.tokens*ratioMemory + float64(tokens)
+}
+
+func (r *ratio) value() float64 {
+	if r.tokens == 0 {
+		return firstRatio
+	}
+	return r.bytes / r.tokens
+}
+
+// Ended implements workers.Learner.
+func (c *CacheAware) Ended(seat int, p workers.Prefilled) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.at(seat)
+	if b == nil {
+		return
+	}
+	took := b.queue.end(p.At, p.Expect.Ticket)
+	if !p.OK {
+		b.held.forget(p.Prompt.Chain, p.Expect.Blocks)
+		return
+	}
+	if p.Tokens > 0 {
+		c.ratio.learn(p.Prompt.Bytes, p.Tokens)
+	}
+	c.learn(b, &p, took)
+	c.fit(b)
+}
+
+// learn takes in what a prefill leg found in the cache, and how long it took;
+// below 0: that is not known.
+func (c *CacheAware) learn(b *book, p *workers.Prefilled, took time.Duration) {
+	found, sure := c.found(p, took)
+	noted, _ := b.held.size()
+	b.keep.saw(p.Expect.Blocks, found, noted)
+	if took < 0 {
+		return
+	}
+	if c.mean == 0 {
+		c.mean = took
+	}
+	c.mean += (took - c.mean) / 32
+	if sure {
+		left := float64(max(p.Prompt.Bytes-found*c.cfg.BlockBytes, 0))
+		if c.speed.n >= speedLearnt {
+			b.pace.learn(c.usual(&p.Prompt, found), took)
+		}
+		c.speed.learn(left, took)
+	}
+}
+
+// found returns how many blocks of a prompt were cached: what the engine says,
+// else what was believed. If the leg took more than half as long as all that
+// was believed to be cached would have, none was, but then it is not sure
+// enough to learn the speed from it.
+func (c *CacheAware) found(p *workers.Prefilled, took time.Duration) (blocks int, sure bool) {
+	believed := p.Expect.Blocks
+	if p.Tokens > 0 && p.Cached >= 0 {
+		share := float64(p.Cached) / float64(p.Tokens)
+		blocks = int(share * float64(p.Prompt.Bytes) / float64(c.cfg.BlockBytes))
+		return min(blocks, len(p.Prompt.Chain)), true
+	}
+	if c.speed.n < speedLearnt { // begin with legs of which most was computed
+		return believed, 4*believed <= len(p.Prompt.Chain)
+	}
+	_, perByte := c.speed.line()
+	saved := time.Duration(perByte * float64(believed*c.cfg.BlockBytes) * float64(time.Second))
+	if believed > 0 && took > p.Expect.Work+saved/2 {
+		return 0, false
+	}
+	return believed, true
+}
+
+// Reported implements workers.Learner.
+func (c *CacheAware) Reported(seat int, r workers.Report) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b := c.at(seat); b != nil {
+		c.reported(b, r)
+	}
+}
+
+func (c *CacheAware) reported(b *book, r workers.Report) {
+	if r.KVCapacity > 0 {
+		b.kv = r.KVCapacity
+		c.fit(b)
+	}
+	if legs := r.Running + r.Waiting; !math.IsNaN(legs) {
+		// A report is late, by a poll at least: only what lasts is foreign.
+		b.foreign += (legs - float64(b.queue.open) - b.foreign) / 16
+	}
+}
+
+// Flushed implements workers.Learner.
+func (c *CacheAware) Flushed(seat int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b := c.at(seat); b != nil {
+		b.held.clear()
+		b.keep.share = 1
+	}
+}
+
+// Gone implements workers.Learner.
+func (c *CacheAware) Gone(seat int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.at(seat) != nil {
+		c.seat(seat, nil)
+	}
+}
+
+func (c *CacheAware) at(seat int) *book {
+	if seats := *c.seats.Load(); seat < len(seats) {
+		return seats[seat]
+	}
+	return nil
+}
+
+// mostBlocks returns how many blocks b's engine can hold, or how many may be
+// noted if that is less or not known.
+func (c *CacheAware) mostBlocks(b *book) float64 {
+	n := 0
+	for _, other := range *c.seats.Load() {
+		if other != nil {
+			n++
+		}
+	}
+	most := float64(c.cfg.MaxBlocks / max(n, 1))
+	if b.kv > 0 {
+		most = min(most, b.kv*c.ratio.value()/float64(c.cfg.BlockBytes))
+	}
+	return most
+}
+
+// fit makes b's set as large as what its engine keeps. Small changes are let
+// be.
+func (c *CacheAware) fit(b *book) {
+	b.keep.hold(c.mostBlocks(b))
+	limit := b.keep.blocks()
+	if _, now := b.held.size(); math.Abs(float64(limit-now)) > 0.01*float64(now) {
+		b.held.resize(limit)
+	}
+}
+
+// A Knowledge is what has been learnt of a worker, for people and metrics.
+type Knowledge struct {
+	Worker  *workers.Worker
+	Blocks  int           // believed to be in its cache
+	Keeps   int           // the most blocks that it is believed to keep
+	Share   float64       // of what its KV pool holds
+	PerLeg  time.Duration // of prefill, whatever the prompt
+	PerByte time.Duration // likewise, for 1000 bytes of prompt that are not cached
+	Queued  int           // legs sent and not ended
+	Backlog time.Duration // the work of these
+	Foreign float64       // legs that others have there
+}
+
+// Known returns what has been learnt: of each worker, and how many bytes of
+// prompt make a token.
+func (c *CacheAware) Known(now time.Time) (known []Knowledge, bytesPerToken float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range *c.seats.Load() {
+		if b == nil {
+			continue
+		}
+		leg, perByte := c.speed.line()
+		leg, perByte = leg*b.pace.value(), perByte*b.pace.value()
+		count, limit := b.held.size()
+		known = append(known, Knowledge{
+			Worker: b.worker, Blocks: count, Keeps: limit, Share: b.keep.share,
+			PerLeg: time.Duration(leg * float64(time.Second)), PerByte: time.Duration(perByte * 1000 * float64(time.Second)),
+			Queued: b.queue.open, Backlog: b.queue.backlog(now), Foreign: max(b.foreign, 0),
+		})
+	}
+	return known, c.ratio.value()
+}
+
+// Snapshot appends to dst the blocks that a worker is believed to hold, the
+// oldest first.
+func (c *CacheAware) Snapshot(seat int, dst []uint64) []uint64 {
+	if b := c.at(seat); b != nil {
+		return b.held.appendOldest(dst)
+	}
+	return dst
+}
+
+// Restore takes in the blocks of a snapshot, for a worker that has been seen.
+func (c *CacheAware) Restore(seat int, blocks []uint64) {
+	if b := c.at(seat); b != nil {
+		for i := range blocks {
+			b.held.use(blocks[i : i+1])
+		}
+	}
+}
+
+// Stored says that a worker holds all blocks of a chain, and Evicted that it
+// no longer holds those from one on: what an engine's KV events tell.
+func (c *CacheAware) Stored(seat int, chain []uint64) {
+	if b := c.at(seat); b != nil {
+		b.held.use(chain)
+	}
+}
+
+// Evicted is the opposite of Stored.
+func (c *CacheAware) Evicted(seat int, chain []uint64, from int) {
+	if b := c.at(seat); b != nil {
+		b.held.forget(chain, from)
+	}
+}
