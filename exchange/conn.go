@@ -37,13 +37,13 @@ type conn struct {
 	abort func()
 }
 
-// newConn takes the ownership of raw if it returns no error.
 // vanished is after how long a worker counts as gone whose host answers nothing
 // at all: neither bytes that we sent nor, while it has nothing to say, the
 // kernel's keep-alive probes. Without it the kernel would try for a quarter of an
 // hour (sgl-project/sglang#9926).
 const vanished = 15 * time.Second
 
+// newConn takes the ownership of raw if it returns no error.
 func newConn(raw net.Conn, heads *sync.Pool) (*conn, error) {
 	sc, ok := raw.(syscall.Conn)
 	if !ok {
