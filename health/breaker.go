@@ -82,11 +82,12 @@ type breaker struct {
 	now    verdict         // being booked
 	why    string          // of the next change of state
 
-	openings  int  // since it was closed
-	last      bool // it opened as the last of its role
-	trying    bool // a trial is under way
-	succeeded int  // trials in a row
-	lost      int  // outcomes in a row that were Unreachable
+	until     time.Time // when it may be tried, while it is open
+	openings  int       // since it was closed
+	last      bool      // it opened as the last of its role
+	trying    bool      // a trial is under way
+	succeeded int       // trials in a row
+	lost      int       // outcomes in a row that were Unreachable
 
 	tally tally
 }
@@ -260,13 +261,22 @@ func (b *breaker) openLocked(last bool) {
 	open := openTime(b.cfg.OpenTime, b.openings, last)
 	b.openings++
 	b.last, b.trying = last, false
+	b.shutLocked(open, b.why)
+}
+
+// shutLocked puts a gobreaker in place that is open for a time, and bars whoever
+// it belongs to.
+func (b *breaker) shutLocked(open time.Duration, why string) {
 	b.forced = true
 	b.gate = b.newGate(open)
 	done, _ := b.gate.Allow() // a new gobreaker is closed
 	done(errForced)
 	b.forced = false
-	b.out.put(time.Now().Add(open+pastExpiry), "breaker open: "+b.why)
+	b.until = time.Now().Add(open + pastExpiry)
+	b.out.put(b.until, "breaker open: "+why)
 }
+
+func (b *breaker) stateIsOpenLocked() bool { return b.state == gobreaker.StateOpen }
 
 // openTime returns the time of an opening, with a fifth of jitter to either
 // side, so that what broke together is not tried together.

@@ -56,7 +56,8 @@
 // held against it and serves the model, is treated with care, because to bar it
 // is to refuse everything. Dead connections in a row, or the ratio, open its
 // breaker; failures in a row do not. It stays open for 2 s at most, and one
-// success closes it. The last pair opens by the ratio only, for 2 s too.
+// success closes it. Who becomes the last while its breaker is open for longer is
+// tried within 2 s. The last pair opens by the ratio only, for 2 s too.
 // Neither probes nor silence nor a lack of progress bar the last worker, except
 // one that has never been well and says itself that it is not.
 //

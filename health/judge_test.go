@@ -148,3 +148,31 @@ func TestWhoIsGoneIsForgotten(t *testing.T) {
 		}
 	})
 }
+
+// TestWhoBecomesTheLastIsTriedSoon: a breaker that opened for a minute while
+// another worker was there must not refuse everything when that one has gone.
+func TestWhoBecomesTheLastIsTriedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(DefaultConfig(), 1, 2)
+		f.decoding(t, 10, gone())
+		if open := f.barOf(f.decode[0], workers.Breaking); open <= lastOpen+pastExpiry {
+			t.Fatalf("it is open for %v while another is there", open)
+		}
+		f.relieve(f.Statuses(), time.Now())
+		if open := f.barOf(f.decode[0], workers.Breaking); open <= lastOpen+pastExpiry {
+			t.Errorf("it is tried after %v though another is there", open)
+		}
+
+		f.statuses[2].State = workers.Draining
+		f.relieve(f.Statuses(), time.Now())
+
+		if open := f.barOf(f.decode[0], workers.Breaking); open == 0 || open > lastOpen+pastExpiry {
+			t.Errorf("it is open for %v, being the last now", open)
+		}
+		time.Sleep(lastOpen + pastExpiry)
+		f.decoding(t, 1, nil)
+		if f.isOpen(f.decode[0]) {
+			t.Error("one good trial does not close it")
+		}
+	})
+}

@@ -79,6 +79,7 @@ func (m *Monitor) round(ctx context.Context, g *errgroup.Group) time.Duration {
 	statuses := m.judge.registry.Statuses()
 	m.judge.keep(statuses)
 	m.judge.findSilent(statuses, time.Now())
+	m.judge.relieve(statuses, time.Now())
 	if m.cfg.DisableProbes {
 		return beat
 	}

@@ -25,6 +25,7 @@ func traffic(t *testing.T) *prometheus.Registry {
 	WatchState(reg, State{
 		Ages:          func() []time.Duration { return []time.Duration{time.Second, 31 * time.Second, 48 * time.Hour} },
 		BufferedBytes: func() int64 { return 4096 },
+		RetryBudget:   func() float64 { return 99.2 },
 		Workers: func() []WorkerState {
 			return []WorkerState{
 				{URL: "http://p0", Role: "prefill", Models: []string{"m"}, Ready: true, InFlight: 2},

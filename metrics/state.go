@@ -17,6 +17,9 @@ type State struct {
 
 	// BufferedBytes returns the request bodies held, in bytes.
 	BufferedBytes func() int64
+
+	// RetryBudget returns how many retries may be made at once.
+	RetryBudget func() float64
 }
 
 // A WorkerState is one worker at the moment of a scrape.
@@ -49,7 +52,7 @@ func ageLabels() [13]string {
 type stateCollector struct {
 	state State
 
-	connections, ages, buffered, active, health, pool *prometheus.Desc
+	connections, ages, buffered, budget, active, health, pool *prometheus.Desc
 }
 
 func newStateCollector(s State) *stateCollector {
@@ -61,6 +64,7 @@ func newStateCollector(s State) *stateCollector {
 		connections: desc("smg_http_connections_active", "HTTP requests in flight, streams to their end."),
 		ages:        desc("smg_http_inflight_request_age_count", "HTTP requests in flight per age bucket (gt < age <= le, not cumulative).", "gt", "le"),
 		buffered:    desc("pdrouter_buffered_request_bytes", "Request bodies held, in bytes."),
+		budget:      desc("pdrouter_retry_budget", "Retries that may be made at once; what each request and each second adds is in docs/resilience.md."),
 		active:      desc("smg_worker_requests_active", "Requests under way per worker.", "worker"),
 		health:      desc("smg_worker_health", "Whether a worker may take requests (1) or not (0).", "worker"),
 		pool:        desc("smg_worker_pool_size", "Workers by role and model.", "worker_type", "connection_mode", "model"),
@@ -76,6 +80,7 @@ func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	c.requests(out)
 	c.workers(out)
 	out <- gauge(c.buffered, float64(c.state.BufferedBytes()))
+	out <- gauge(c.budget, c.state.RetryBudget())
 }
 
 func (c *stateCollector) requests(out chan<- prometheus.Metric) {

@@ -115,6 +115,9 @@ func (h *Handler) Ages() []time.Duration { return h.flights.ages() }
 // BufferedBytes returns how much of Config.MaxBufferedBytes is in use.
 func (h *Handler) BufferedBytes() int64 { return h.buffered.Load() }
 
+// RetryBudget returns how many retries may be made at once.
+func (h *Handler) RetryBudget() float64 { return h.budget.left() }
+
 // complete returns the handler of an endpoint that is handed off.
 func (h *Handler) complete(endpoint transfer.Endpoint) func(*call) error {
 	return func(c *call) error {

@@ -74,6 +74,7 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 		Ages:          d.handler.Ages,
 		Workers:       d.workerStates,
 		BufferedBytes: d.handler.BufferedBytes,
+		RetryBudget:   d.handler.RetryBudget,
 	})
 	metrics.WatchBreakers(d.collected, judge.Breakers)
 	return d, d.listen(ctx)
