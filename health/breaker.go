@@ -276,8 +276,6 @@ func (b *breaker) shutLocked(open time.Duration, why string) {
 	b.out.put(b.until, "breaker open: "+why)
 }
 
-func (b *breaker) stateIsOpenLocked() bool { return b.state == gobreaker.StateOpen }
-
 // openTime returns the time of an opening, with a fifth of jitter to either
 // side, so that what broke together is not tried together.
 func openTime(first time.Duration, openings int, last bool) time.Duration {

@@ -3,6 +3,8 @@ package health
 import (
 	"time"
 
+	"github.com/sony/gobreaker/v2"
+
 	"pdrouter/workers"
 )
 
@@ -27,7 +29,11 @@ func (j *Judge) relieve(statuses []workers.Status, now time.Time) {
 func (b *breaker) opensAfter(t time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.stateIsOpenLocked() && b.until.After(t)
+	return b.opensAfterLocked(t)
+}
+
+func (b *breaker) opensAfterLocked(t time.Time) bool {
+	return b.state == gobreaker.StateOpen && b.until.After(t)
 }
 
 // shorten makes what is left of the open time as short as for the last worker of
@@ -35,7 +41,7 @@ func (b *breaker) opensAfter(t time.Time) bool {
 func (b *breaker) shorten(now time.Time) (news bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.stateIsOpenLocked() || !b.until.After(now.Add(lastOpen+pastExpiry)) {
+	if !b.opensAfterLocked(now.Add(lastOpen + pastExpiry)) {
 		return false
 	}
 	b.last = true

@@ -148,7 +148,7 @@ func (r *Registry) takePair(prefill, decode *Worker, pair *Pair, now time.Time) 
 			return (&NoneError{Mismatch: true, Cause: Breaking}).until(b.until)
 		}
 	}
-	pair.Dialect, pair.permit = prefill.facts.Dialect, Permit{}
+	pair.Dialect = prefill.facts.Dialect
 	r.grantLocked(&pair.Prefill, &prefill.load, &pair.permit)
 	r.grantLocked(&pair.Decode, &decode.load, &pair.permit)
 	return nil

@@ -75,8 +75,9 @@ func spread(d time.Duration) time.Duration {
 }
 
 // readReport reads what the engine of w says of itself, keeps it, and tells the
-// Judge, also if there is nothing to keep. That it cannot be read is an event once for each reason, and does not
-// change the worker's state: health judges by more than that.
+// Judge, also if there is nothing to keep. That it cannot be read is an event
+// once for each reason, and does not change the worker's state: health judges by
+// more than that.
 func (r *Registry) readReport(ctx context.Context, w *Worker) {
 	asking, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
 	defer cancel()
