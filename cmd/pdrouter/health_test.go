@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -120,10 +121,14 @@ func TestEnginesThatDoNotFit(t *testing.T) {
 	if !eventually(func() bool { return len(f.said("workers do not fit one another")) >= decodes }) {
 		t.Fatalf("it is said %d times, want once for each of %d", len(f.said("workers do not fit one another")), decodes)
 	}
-	said := strings.Join(f.said("workers do not fit one another"), "\n")
-	for _, want := range []string{"page size 128 and 64", "prefill-", "decode-", f.prefill[0].URL(), f.decode[1].URL()} {
-		if !strings.Contains(said, want) {
-			t.Errorf("the log says %s, want %q in it", said, want)
+	// Which two are named first goes by who was looked at first.
+	one := func(line string, of []*sim.Engine) bool {
+		return slices.ContainsFunc(of, func(e *sim.Engine) bool { return strings.Contains(line, "("+e.URL()+")") })
+	}
+	for _, line := range f.said("workers do not fit one another") {
+		if !strings.Contains(line, "page size 128 and 64") || !strings.Contains(line, "prefill-") || !strings.Contains(line, "decode-") ||
+			!one(line, f.prefill) || !one(line, f.decode) {
+			t.Errorf("the log says %s, want the page sizes and both workers with their URLs", line)
 		}
 	}
 	status, body := post(t, newClient(t), f.base+"/v1/completions", `{"model":"sim-model","prompt":"a"}`)
