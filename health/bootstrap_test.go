@@ -119,7 +119,7 @@ func TestBootstrapProbe(t *testing.T) {
 			}
 		},
 		"what it tells completes the facts, also under traffic": func(t *testing.T, s *station, w *workers.Worker) {
-			s.told = route{64, "fp8_e5m2"}
+			s.tell(route{64, "fp8_e5m2"})
 			s.run(t, 0, 0, nil, nil)
 			time.Sleep(2 * beat)
 			if got := s.Statuses()[0].Facts; got.PageSize != 64 || got.KVDtype != "fp8_e5m2" {
@@ -163,6 +163,12 @@ func (s *station) set(a answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = a
+}
+
+func (s *station) tell(r route) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = r
 }
 
 // reach gives a prefill worker a bootstrap server, another one each time.
