@@ -18,7 +18,8 @@ type sieve struct {
 	now   time.Time
 	busy  bool // take workers under backpressure too
 	avoid []Avoid
-	heed  int // which of avoid
+	heed  int   // which of avoid
+	need  *Need // take workers that have room for it; nil: all
 }
 
 // scratch is where candidates are gathered: made once, used for each pick,
@@ -27,15 +28,19 @@ type scratch struct {
 	pools []Pool
 	loads []*Load
 	bits  []uint64
+
+	queues []*queue
+	seen   []*Waiter
 }
 
-// candidatesLocked returns what of pools is left for need at this moment. What
+// candidatesLocked returns what of pools is left for need at this moment, or,
+// without one, whether there is room or not. What
 // is to be avoided is left out as long as something else is there, pairs being
 // the first to be taken all the same.
-func (r *Registry) candidatesLocked(pools []Pool, need Need, now time.Time) []Pool {
-	s := sieve{now: now, avoid: need.Avoid}
-	if len(need.Avoid) > 0 {
-		s.heed = avoidAll
+func (r *Registry) candidatesLocked(pools []Pool, need *Need, now time.Time) []Pool {
+	s := sieve{now: now, need: need}
+	if need != nil && len(need.Avoid) > 0 {
+		s.avoid, s.heed = need.Avoid, avoidAll
 	}
 	for {
 		if left := r.siftLocked(pools, s); len(left) > 0 || s.heed == 0 {
@@ -77,7 +82,7 @@ func (r *Registry) takeLocked(loads []*Load, s sieve) []*Load {
 		if s.busy {
 			end = w.refused
 		}
-		if !end.IsZero() && end.After(s.now) || s.heed != 0 && s.avoids(w) {
+		if !end.IsZero() && end.After(s.now) || s.heed != 0 && s.avoids(w) || s.need != nil && !l.HasRoom(s.need) {
 			continue
 		}
 		if !w.warmFrom.IsZero() {

@@ -71,7 +71,7 @@ func (r *Registry) changeLocked(remove []string, add []Spec) (events []Event, ad
 		events = append(events, r.removeLocked(w)...)
 	}
 	for _, w := range added {
-		r.enterLocked(w)
+		r.seatLocked(w)
 		events = append(events, Event{Worker: w, Kind: Added})
 		events = append(events, r.strandedLocked(w)...)
 		if r.start != nil {

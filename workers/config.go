@@ -87,6 +87,8 @@ type Config struct {
 	// anew. Defaults 60 s and 0.25. WarmupTime 0: it gets all at once.
 	WarmupTime  time.Duration
 	WarmupShare float64
+
+	Admission Admission
 }
 
 // DefaultConfig returns the configuration of a daemon started without flags.
@@ -99,6 +101,7 @@ func DefaultConfig() Config {
 		DrainSettle:   5 * time.Second,
 		WarmupTime:    60 * time.Second,
 		WarmupShare:   0.25,
+		Admission:     DefaultAdmission(),
 	}
 }
 
@@ -117,6 +120,7 @@ func (c Config) Validate() error {
 		}
 	}
 	faults = append(faults, c.unreachable()...)
+	faults = append(faults, c.Admission.validate()...)
 	switch c.Dialect {
 	case "auto", "sglang", "vllm-nixl":
 	default:

@@ -24,6 +24,14 @@ type Need struct {
 	At      time.Time // when the choice is made
 	Sticky  uint64    // hash of a routing key or session that the client named; 0: none
 
+	// Class is the request's priority: the higher goes first. Tenant is whose it
+	// is; tenants of one class get an equal share. 0: nobody's.
+	Class  int
+	Tenant uint64
+
+	// Tokens is how much KV space it will need on decode, at most about.
+	Tokens float64
+
 	// Explain is where the choice is explained; nil: nowhere.
 	Explain *Explanation
 
@@ -51,7 +59,19 @@ type Load struct {
 	// above 0, and below 1 while the worker is being warmed.
 	Weight float64
 
+	// Free is how many tokens of its KV cache are free; of a prefill worker it
+	// is not asked. +Inf: it is not known.
+	Free float64
+
+	// MostInFlight bounds InFlight; 0: nothing does.
+	MostInFlight int
+
 	place, parted int // among the candidates of one pick, see Pool
+}
+
+// HasRoom reports whether the worker has room for one more request.
+func (l *Load) HasRoom(need *Need) bool {
+	return (l.MostInFlight == 0 || l.InFlight < l.MostInFlight) && (l.Free >= need.Tokens || l.InFlight == 0)
 }
 
 // A Choice names a pair by position: a pool, and a worker of either role in it.

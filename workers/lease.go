@@ -27,6 +27,7 @@ type Pair struct {
 	Expect Expectation
 
 	permit   Permit
+	legs     int // that have not ended
 	prompt   Prompt
 	computed bool // see Lease.Computed, likewise:
 	tokens   int
@@ -46,7 +47,7 @@ const maxPicks = 16
 func (r *Registry) Lease(ctx context.Context, need Need, pair *Pair) error {
 	w, _ := r.waiters.Get().(*waiter)
 	defer r.putWaiter(w)
-	w.Need, w.pair = need, pair
+	w.Need, w.pair, w.of = need, pair, w
 	if r.looker != nil {
 		r.looker.Look(need.Prompt, &w.matches)
 		w.Need.Matches = &w.matches
@@ -82,6 +83,8 @@ func (r *Registry) grantLocked(w *waiter, pools []Pool, c Choice) {
 // leaseLocked counts both leases of a pair.
 func (r *Registry) leaseLocked(pair *Pair, prefill, decode *Load) {
 	pair.computed, pair.tokens, pair.cached = false, -1, -1
+	pair.legs = len(r.next)
+	r.open++
 	r.countLocked(&pair.Prefill, prefill, pair)
 	r.countLocked(&pair.Decode, decode, pair)
 }
@@ -99,7 +102,7 @@ func (r *Registry) takeBack(pair *Pair) {
 	r.tellEnded(pair)
 	for _, l := range [...]*Lease{&pair.Prefill, &pair.Decode} {
 		l.done.Store(true)
-		r.release(l.Worker)
+		r.release(l)
 	}
 }
 
@@ -191,20 +194,24 @@ func (l *Lease) Done(outcome error) {
 			r.judge.Ended(&l.pair.permit, w.Role, outcome)
 		}
 	}
-	r.release(w)
+	r.release(l)
 }
 
-func (r *Registry) release(w *Worker) {
+func (r *Registry) release(l *Lease) {
+	w := l.Worker
 	r.mu.Lock()
 	w.load.InFlight--
 	if w.load.InFlight < 0 {
 		r.mu.Unlock()
 		panic("workers: " + w.ID + " has less than no request under way")
 	}
-	gone := w.removed && r.forgetLocked(w)
-	if r.planner != nil {
-		r.serveAllLocked()
+	if l.pair != nil {
+		if l.pair.legs--; l.pair.legs == 0 {
+			r.open--
+		}
 	}
+	gone := w.removed && r.forgetLocked(w)
+	r.serveAllLocked()
 	r.mu.Unlock()
 	if gone {
 		r.gone(w)

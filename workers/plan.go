@@ -39,6 +39,9 @@ type Planner interface {
 	// earlier if a request came, a leg ended or the pools changed. Else the
 	// caller counts the leases, takes the request off waiting and calls again.
 	//
+	// Not all workers have room for all requests, see Load.HasRoom: a grant is
+	// of two that have.
+	//
 	// It is called under the registry's lock, as Choose is. It keeps none of
 	// its arguments.
 	Next(now time.Time, waiting []*Waiter, pools []Pool) (grant Grant, wake time.Time)
@@ -48,6 +51,12 @@ type Planner interface {
 type Waiter struct {
 	Need  Need
 	Since time.Time
+
+	// Rank says who goes first: the lower does, by class and by what its tenant
+	// has been served. Among equals the Planner decides.
+	Rank int
+
+	of *waiter
 }
 
 // A Grant gives one of the requests that wait a pair.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -35,8 +36,12 @@ type Registry struct {
 	clock    uint64            // counts leases
 	scratch  scratch
 	queues   map[string]*queue // of the requests that wait, by model
-	seats    []bool            // that are taken
-	start    func(*Worker)     // begins to watch a worker; nil while Run does not run
+	tenants  tenants
+	open     int   // pairs that are leased
+	meter    meter // of requests begun
+	flow     flow
+	seats    []bool        // that are taken
+	start    func(*Worker) // begins to watch a worker; nil while Run does not run
 
 	waiters sync.Pool // of *waiter
 }
@@ -45,7 +50,7 @@ type Registry struct {
 // validated. Every worker is unready until Run has looked at it. Observe is
 // called with every event, outside any lock, by many goroutines.
 func NewRegistry(cfg Config, conns exchange.Config, chooser Chooser, observe func(Event)) (*Registry, error) {
-	r := &Registry{cfg: cfg, conns: conns, observe: observe, pools: map[string][]Pool{}, queues: map[string]*queue{}}
+	r := &Registry{cfg: cfg, conns: conns, observe: observe, pools: map[string][]Pool{}, queues: map[string]*queue{}, tenants: tenants{byID: map[uint64]*tenant{}}}
 	r.read = r.poll
 	r.waiters.New = r.newWaiter
 	r.setChooser(chooser)
@@ -54,7 +59,7 @@ func NewRegistry(cfg Config, conns exchange.Config, chooser Chooser, observe fun
 		if err != nil {
 			return nil, err
 		}
-		r.enterLocked(w)
+		r.seatLocked(w)
 	}
 	return r, nil
 }
@@ -84,12 +89,15 @@ func (r *Registry) newWorker(spec Spec) (*Worker, error) {
 		spec.APIKey = r.cfg.APIKey
 	}
 	w := &Worker{Spec: spec, Peer: peer, reason: "not looked at yet", told: make(chan struct{}, 1), stop: func() {}}
-	w.load = Load{Worker: w, Weight: 1}
+	w.load = Load{Worker: w, Weight: 1, Free: math.Inf(1)}
+	if spec.Role == Prefill {
+		w.load.MostInFlight = r.cfg.Admission.PrefillMaxInFlight
+	}
 	return w, nil
 }
 
-// enterLocked gives w its ID, a seat and a place among the others.
-func (r *Registry) enterLocked(w *Worker) {
+// seatLocked gives w its ID, a seat and a place among the others.
+func (r *Registry) seatLocked(w *Worker) {
 	w.ID = fmt.Sprintf("%s-%d", w.Role, r.next[w.Role])
 	r.next[w.Role]++
 	if w.load.Seat = slices.Index(r.seats, false); w.load.Seat < 0 {

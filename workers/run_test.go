@@ -262,7 +262,8 @@ func TestNoReports(t *testing.T) {
 func TestStranded(t *testing.T) {
 	r := readyRegistry(t, Config{
 		Dialect: "auto", ProbeInterval: 1, ProbeTimeout: 1, LoadInterval: 1, WarmupShare: 1,
-		Specs: []Spec{{Role: Prefill, URL: "unix:/run/p.sock"}},
+		Admission: DefaultAdmission(),
+		Specs:     []Spec{{Role: Prefill, URL: "unix:/run/p.sock"}},
 	}, first{})
 	r.all[0].facts.BootstrapHost = "127.0.0.1"
 

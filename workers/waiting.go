@@ -6,10 +6,15 @@ import (
 	"time"
 )
 
-// maxKept bounds how many requests for one model are left to the Planner: what
-// a plan costs grows with them. Those that come when there are as many are sent
-// on at once.
-const maxKept = 512
+const (
+	// maxSeen bounds how many requests for one model a Planner sees at a time:
+	// what a plan costs grows with them.
+	maxSeen = 512
+
+	// overtaking is for how long requests that have room may pass one that has
+	// none. Then they wait for it, or it would wait for ever.
+	overtaking = 5 * time.Second
+)
 
 // A waiter is a request in Lease that has no pair yet. It is used again.
 type waiter struct {
@@ -18,16 +23,21 @@ type waiter struct {
 	pair    *Pair // where its leases go
 	matches Matches
 	granted chan error // gets one value: nil, the leases are granted, or why there are none
+
+	group          *group // in the line; nil: it is not there
+	number         uint64 // likewise; it grows
+	before, behind *waiter
 }
 
-// A queue is the requests for one model that have no pair yet, in the order in
-// which they came. They wait because a Planner keeps them, or for backpressure
-// to end. Nobody polls: whatever may change their lot serves the queue anew.
+// A queue is the requests for one model that have no pair yet. They wait
+// because there is no room for them, or a Planner keeps them, or for
+// backpressure to end. Nobody polls: whatever may change their lot serves the
+// queue anew.
 type queue struct {
 	model string
-	kept  []*waiter // the Planner grants these
-	seen  []*Waiter // the same, as it sees them
-	rest  []*waiter // each of these is granted as soon as there is a pair
+	line  line
+	tried []*waiter // those that had a pair before: each goes as soon as there is one
+	lacks Shortage  // what those in line wait for
 	timer *time.Timer
 }
 
@@ -44,13 +54,10 @@ func (r *Registry) await(ctx context.Context, w *waiter) error {
 		w.Since = w.Need.At
 	}
 	r.mu.Lock()
-	q := r.queueLocked(w.Need.Model)
-	if q == nil {
-		defer r.mu.Unlock()
-		return r.whyNoneLocked(w.Need.Model)
+	if err := r.enterLocked(w); err != nil {
+		r.mu.Unlock()
+		return err
 	}
-	r.enterQueueLocked(q, w)
-	r.serveLocked(q, w.Need.At)
 	r.mu.Unlock()
 	select {
 	case err := <-w.granted:
@@ -58,9 +65,12 @@ func (r *Registry) await(ctx context.Context, w *waiter) error {
 	case <-ctx.Done():
 	}
 	r.mu.Lock()
-	gone := q.leave(w)
+	left := r.queues[w.Need.Model].leave(w)
+	if left {
+		r.serveAllLocked() // it may have been in the way
+	}
 	r.mu.Unlock()
-	if !gone {
+	if !left {
 		if err := <-w.granted; err == nil {
 			r.takeBack(w.pair)
 		}
@@ -68,11 +78,32 @@ func (r *Registry) await(ctx context.Context, w *waiter) error {
 	return ctx.Err()
 }
 
+// enterLocked puts w in the queue of its model and serves it. It returns why w
+// may not wait, if it may not.
+func (r *Registry) enterLocked(w *waiter) error {
+	q := r.queueLocked(w.Need.Model)
+	if q == nil {
+		return r.whyNoneLocked(w.Need.Model)
+	}
+	if len(w.Need.Avoid) > 0 {
+		q.tried = append(q.tried, w)
+		r.serveLocked(q, w.Need.At)
+		return nil
+	}
+	q.line.enter(w)
+	r.serveLocked(q, w.Need.At)
+	if most, _ := r.cfg.Admission.most(q.lacks); w.group != nil && q.line.waiting > most {
+		q.line.leave(w)
+		return r.shedLocked(q, false, w.Need.At)
+	}
+	return nil
+}
+
 // queueLocked returns the queue of a model; nil if there is no pair for it.
 func (r *Registry) queueLocked(model string) *queue {
 	q := r.queues[model]
 	if q == nil && len(r.pools[model]) > 0 {
-		q = &queue{model: model}
+		q = &queue{model: model, line: line{tenants: &r.tenants, byKey: map[groupKey]*group{}}}
 		q.timer = time.AfterFunc(time.Hour, func() { r.wake(q) })
 		q.timer.Stop()
 		r.queues[model] = q
@@ -80,35 +111,23 @@ func (r *Registry) queueLocked(model string) *queue {
 	return q
 }
 
-// enterQueueLocked puts w at the end of q. One that avoids somebody has been
-// tried before: it is not kept waiting.
-func (r *Registry) enterQueueLocked(q *queue, w *waiter) {
-	if r.planner == nil || len(w.Need.Avoid) > 0 || len(q.kept) >= maxKept {
-		q.rest = append(q.rest, w)
-		return
-	}
-	q.kept, q.seen = append(q.kept, w), append(q.seen, &w.Waiter)
-}
-
 // leave takes w out of q. It reports false if w was answered before.
 func (q *queue) leave(w *waiter) bool {
-	if i := slices.Index(q.kept, w); i >= 0 {
-		q.dropKept(i)
+	if q == nil {
+		return false
+	}
+	if w.group != nil {
+		q.line.leave(w)
 		return true
 	}
-	i := slices.Index(q.rest, w)
+	i := slices.Index(q.tried, w)
 	if i >= 0 {
-		q.rest = slices.Delete(q.rest, i, i+1)
+		q.tried = slices.Delete(q.tried, i, i+1)
 	}
 	return i >= 0
 }
 
-func (q *queue) dropKept(i int) {
-	q.kept = slices.Delete(q.kept, i, i+1)
-	q.seen = slices.Delete(q.seen, i, i+1)
-}
-
-func (q *queue) len() int { return len(q.kept) + len(q.rest) }
+func (q *queue) len() int { return q.line.waiting + len(q.tried) }
 
 // wake serves a queue when it was to be served again.
 func (r *Registry) wake(q *queue) {
@@ -118,107 +137,255 @@ func (r *Registry) wake(q *queue) {
 }
 
 // serveAllLocked serves all queues: the fleet has changed, or a leg has ended.
+// The one whose first request comes first is served first.
 func (r *Registry) serveAllLocked() {
+	order := r.scratch.queues[:0]
 	for model, q := range r.queues {
 		if q.len() > 0 {
-			r.serveLocked(q, time.Now())
-		}
-		if q.len() == 0 && len(r.pools[model]) == 0 {
+			order = append(order, q)
+		} else if len(r.pools[model]) == 0 {
 			delete(r.queues, model)
 		}
 	}
+	if r.scratch.queues = order; len(order) == 0 {
+		return
+	}
+	if len(order) > 1 {
+		slices.SortFunc(order, compareQueues)
+	}
+	now := time.Now()
+	for _, q := range order {
+		r.serveLocked(q, now)
+	}
 }
 
-// serveLocked grants what may be granted of q now, and sets its timer for the
-// rest.
+// serveLocked grants what may be granted of q now, refuses what has waited too
+// long, and sets its timer for the rest.
 func (r *Registry) serveLocked(q *queue, now time.Time) {
 	pools := r.pools[q.model]
 	if len(pools) == 0 {
 		q.fail(r.whyNoneLocked(q.model))
 		return
 	}
-	at := earlier(r.serveRestLocked(q, pools, now), r.serveKeptLocked(q, pools, now))
-	if !at.IsZero() && q.len() > 0 {
-		q.timer.Reset(at.Sub(now))
+	again := earlier(r.serveTriedLocked(q, pools, now), r.serveLineLocked(q, pools, now))
+	again = earlier(again, r.expireLocked(q, now))
+	r.flow.press(now, 2*q.line.waiting > r.cfg.Admission.QueueSize)
+	if !again.IsZero() && q.len() > 0 {
+		q.timer.Reset(again.Sub(now))
 	}
 }
 
-// serveRestLocked gives each request that is not kept its pair. It returns when
-// to look again; zero: not before something changes.
-func (r *Registry) serveRestLocked(q *queue, pools []Pool, now time.Time) (again time.Time) {
-	rest := q.rest[:0]
-	for _, w := range q.rest {
-		left := r.candidatesLocked(pools, w.Need, now)
-		if len(left) > 0 {
-			w.Need.At = now
-			r.grantLocked(w, left, r.chooser.Choose(w.Need, left))
-			continue
-		}
-		until, err := r.whyBarredLocked(pools, now)
-		if err != nil {
+// serveTriedLocked gives those that had a pair before another one. It returns
+// when to look again; zero: not before something changes.
+func (r *Registry) serveTriedLocked(q *queue, pools []Pool, now time.Time) (again time.Time) {
+	rest := q.tried[:0]
+	for _, w := range q.tried {
+		granted, until, err := r.chooseLocked(w, pools, now)
+		switch {
+		case granted:
+		case err != nil:
 			w.granted <- err
-			continue
+		default:
+			again = earlier(again, until)
+			rest = append(rest, w)
 		}
-		again = earlier(again, until)
-		rest = append(rest, w)
 	}
-	clear(q.rest[len(rest):])
-	q.rest = rest
+	clear(q.tried[len(rest):])
+	q.tried = rest
 	return again
 }
 
-// serveKeptLocked lets the Planner grant as many of those that it keeps as it
-// will. It returns when to look again.
-func (r *Registry) serveKeptLocked(q *queue, pools []Pool, now time.Time) (again time.Time) {
-	if len(q.kept) == 0 {
-		return time.Time{}
+// chooseLocked lets the Chooser choose a pair for w, if there is one that has
+// room. Else it returns when to look again, or why that is of no use.
+func (r *Registry) chooseLocked(w *waiter, pools []Pool, now time.Time) (granted bool, again time.Time, err error) {
+	if left := r.candidatesLocked(pools, &w.Need, now); len(left) > 0 {
+		w.Need.At = now
+		r.grantLocked(w, left, r.chooser.Choose(w.Need, left))
+		return true, time.Time{}, nil
 	}
-	left := r.candidatesLocked(pools, Need{}, now)
-	if len(left) == 0 {
-		until, err := r.whyBarredLocked(pools, now)
+	again, err = r.whyBarredLocked(pools, now)
+	return false, again, err
+}
+
+// serveLineLocked grants as many of those in line as may go. It returns when to
+// look again.
+func (r *Registry) serveLineLocked(q *queue, pools []Pool, now time.Time) (again time.Time) {
+	for q.line.waiting > 0 {
+		open, at := r.gateLocked(now)
+		if !open {
+			q.lacks = OfSlots
+			return at
+		}
+		var granted bool
+		var err error
+		if r.planner != nil {
+			granted, again, err = r.planLocked(q, pools, now)
+		} else {
+			granted, again, err = r.nextLocked(q, pools, now)
+		}
 		if err != nil {
-			q.failKept(err)
+			q.failLine(err)
 		}
-		return until
-	}
-	for len(q.kept) > 0 {
-		grant, wake := r.planner.Next(now, q.seen, left)
-		if grant.Waiter < 0 {
-			return wake
+		if !granted {
+			return again
 		}
-		w := q.kept[grant.Waiter]
-		q.dropKept(grant.Waiter)
-		r.grantLocked(w, left, grant.Choice)
 	}
 	return time.Time{}
 }
 
+// gateLocked reports whether one more request may be begun, and if not, when to
+// look again; zero: when one has ended.
+func (r *Registry) gateLocked(now time.Time) (open bool, again time.Time) {
+	a := &r.cfg.Admission
+	if a.MaxInFlight > 0 && r.open >= a.MaxInFlight {
+		return false, time.Time{}
+	}
+	if a.Rate > 0 {
+		return r.meter.pass(a.Rate, now)
+	}
+	return true, time.Time{}
+}
+
+// planLocked lets the Planner grant one of those in line.
+func (r *Registry) planLocked(q *queue, pools []Pool, now time.Time) (granted bool, again time.Time, err error) {
+	left := r.candidatesLocked(pools, nil, now)
+	if len(left) == 0 {
+		again, err = r.whyBarredLocked(pools, now)
+		return false, again, err
+	}
+	seen := q.line.front(r.scratch.seen[:0], maxSeen)
+	r.scratch.seen = seen
+	q.lacks = OfPrefill
+	for i, w := range seen {
+		if now.Sub(w.Since) < overtaking {
+			continue
+		}
+		if short, is := shortage(left, &w.Need); is {
+			q.lacks, seen = short, seen[:i+1]
+			break
+		}
+	}
+	grant, wake := r.planner.Next(now, seen, left)
+	if grant.Waiter < 0 {
+		if short, is := shortage(left, &seen[0].Need); is {
+			q.lacks = short
+		}
+		return false, wake, nil
+	}
+	w := seen[grant.Waiter].of
+	q.line.leave(w)
+	r.admitLocked(w, left, grant.Choice, now)
+	return true, time.Time{}, nil
+}
+
+// nextLocked grants the first in line that has room.
+func (r *Registry) nextLocked(q *queue, pools []Pool, now time.Time) (granted bool, again time.Time, err error) {
+	seen := q.line.front(r.scratch.seen[:0], maxSeen)
+	r.scratch.seen = seen
+	for i := range seen {
+		w := seen[i].of
+		left := r.candidatesLocked(pools, &w.Need, now)
+		if len(left) > 0 {
+			w.Need.At = now
+			q.line.leave(w)
+			r.admitLocked(w, left, r.chooser.Choose(w.Need, left), now)
+			return true, time.Time{}, nil
+		}
+		all := r.candidatesLocked(pools, nil, now)
+		if len(all) == 0 {
+			again, err = r.whyBarredLocked(pools, now)
+			return false, again, err
+		}
+		if i == 0 {
+			q.lacks, _ = shortage(all, &w.Need)
+		}
+		if now.Sub(w.Since) >= overtaking {
+			break
+		}
+	}
+	return false, time.Time{}, nil
+}
+
+// admitLocked grants w, which was in line, its leases.
+func (r *Registry) admitLocked(w *waiter, pools []Pool, c Choice, now time.Time) {
+	if r.cfg.Admission.Rate > 0 {
+		r.meter.take()
+	}
+	r.flow.grant(now)
+	r.tenants.serve(w.Need.Tenant, w.Need.Tokens)
+	r.grantLocked(w, pools, c)
+}
+
+// shortage returns what need lacks in pools, if anything.
+func shortage(pools []Pool, need *Need) (short Shortage, is bool) {
+	short = OfPrefill
+	for i := range pools {
+		p := &pools[i]
+		if !slices.ContainsFunc(p.Prefill, func(l *Load) bool { return l.HasRoom(need) }) {
+			continue
+		}
+		short = OfDecode
+		if slices.ContainsFunc(p.Decode, func(l *Load) bool { return l.HasRoom(need) }) {
+			return short, false
+		}
+	}
+	return short, true
+}
+
+// expireLocked refuses those in line that have waited too long. It returns when
+// the next one will have.
+func (r *Registry) expireLocked(q *queue, now time.Time) (again time.Time) {
+	_, most := r.cfg.Admission.most(q.lacks)
+	for w := q.line.oldest(); w != nil; w = q.line.oldest() {
+		if end := w.Since.Add(most); end.After(now) {
+			return end
+		}
+		q.line.leave(w)
+		w.granted <- r.shedLocked(q, true, now)
+	}
+	return time.Time{}
+}
+
+// shedLocked returns the error for a request of q that is not let in.
+func (r *Registry) shedLocked(q *queue, timedOut bool, now time.Time) error {
+	return &ShedError{Shortage: q.lacks, TimedOut: timedOut, RetryAfter: r.flow.retryAfter(now, q.line.waiting)}
+}
+
 // fail answers everyone in q that there is no pair.
 func (q *queue) fail(err error) {
-	for _, w := range q.rest {
+	for _, w := range q.tried {
 		w.granted <- err
 	}
-	clear(q.rest)
-	q.rest = q.rest[:0]
-	q.failKept(err)
+	clear(q.tried)
+	q.tried = q.tried[:0]
+	q.failLine(err)
 }
 
-func (q *queue) failKept(err error) {
-	for _, w := range q.kept {
+func (q *queue) failLine(err error) {
+	for w := q.line.oldest(); w != nil; w = q.line.oldest() {
+		q.line.leave(w)
 		w.granted <- err
 	}
-	clear(q.kept)
-	clear(q.seen)
-	q.kept, q.seen = q.kept[:0], q.seen[:0]
 }
 
-// Waiting returns how many requests wait for a pair.
-func (r *Registry) Waiting() int {
+// compareQueues orders queues by whose first request comes first.
+func compareQueues(a, b *queue) int {
+	switch {
+	case len(a.line.groups) == 0:
+		return -1
+	case len(b.line.groups) == 0:
+		return 1
+	default:
+		return compareGroups(slices.MinFunc(a.line.groups, compareGroups), slices.MinFunc(b.line.groups, compareGroups))
+	}
+}
+
+// Waiting returns how many requests wait for a pair, by what they wait for.
+func (r *Registry) Waiting() (n [shortages]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := 0
 	for _, q := range r.queues {
-		n += q.len()
+		n[q.lacks] += q.len()
 	}
 	return n
 }
