@@ -33,8 +33,9 @@ const (
 
 // planned is a request in a plan.
 type planned struct {
-	at  int           // its place among those that wait
-	key time.Duration // the shortest goes first
+	at   int // its place among those that wait
+	rank int
+	key  time.Duration // among equals the shortest goes first
 }
 
 // Next implements workers.Planner. It makes a plan of all that wait, shortest
@@ -47,12 +48,7 @@ func (c *CacheAware) Next(now time.Time, waiting []*workers.Waiter, pools []work
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	backlog := c.backlog(now, pools)
-	oldest := 0
-	for i, w := range waiting {
-		if w.Since.Before(waiting[oldest].Since) {
-			oldest = i
-		}
-	}
+	oldest := oldestOf(waiting)
 	if expires := waiting[oldest].Since.Add(c.cfg.Hold); !expires.After(now) || c.speed.n < speedLearnt || c.otherPrefill != nil {
 		return c.grant(oldest, waiting[oldest], now, backlog, pools), time.Time{}
 	}
@@ -70,6 +66,18 @@ func (c *CacheAware) Next(now time.Time, waiting []*workers.Waiter, pools []work
 		b.planned += o.work
 	}
 	return workers.NoGrant(), c.wake(now, waiting[oldest].Since.Add(c.cfg.Hold), pools)
+}
+
+// oldestOf returns the place of the request that waits longest among those that
+// go first.
+func oldestOf(waiting []*workers.Waiter) int {
+	oldest := 0
+	for i, w := range waiting {
+		if first := waiting[oldest]; w.Rank < first.Rank || w.Rank == first.Rank && w.Since.Before(first.Since) {
+			oldest = i
+		}
+	}
+	return oldest
 }
 
 // anyDry reports whether any worker is about to run dry. Else no plan grants
@@ -113,10 +121,10 @@ func (c *CacheAware) order(now time.Time, waiting []*workers.Waiter, pools []wor
 				}
 			}
 		}
-		c.plan = append(c.plan, planned{i, min(least, longLegs*c.mean) - time.Duration(ageing*float64(now.Sub(w.Since)))})
+		c.plan = append(c.plan, planned{i, w.Rank, min(least, longLegs*c.mean) - time.Duration(ageing*float64(now.Sub(w.Since)))})
 	}
 	slices.SortFunc(c.plan, func(a, b planned) int {
-		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.at, b.at))
+		return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.key, b.key), cmp.Compare(a.at, b.at))
 	})
 }
 
