@@ -95,6 +95,9 @@ func errorFor(err error) *Error {
 			Message: "No available servers: " + none.Error() + ".", Err: err,
 		}
 	}
+	if shed, ok := errors.AsType[*workers.ShedError](err); ok {
+		return shedError(shed)
+	}
 	switch {
 	case errors.Is(err, workers.ErrUnknownModel):
 		return &Error{Status: http.StatusNotFound, Code: "model_not_found", Param: "model", Message: "The model does not exist here.", Err: err}
@@ -103,6 +106,24 @@ func errorFor(err error) *Error {
 	default:
 		return &Error{Status: http.StatusInternalServerError, Code: "internal_error", Message: "Internal error.", Err: err}
 	}
+}
+
+// shedError returns the error for a request that was not let in.
+func shedError(shed *workers.ShedError) *Error {
+	e := &Error{
+		Status: http.StatusTooManyRequests, Code: "admission_queue_full", Err: shed,
+		Message:    "Too many requests wait already.",
+		RetryAfter: strconv.Itoa(int(math.Ceil(shed.RetryAfter.Seconds()))),
+	}
+	if shed.TimedOut {
+		e.Status, e.Code = http.StatusServiceUnavailable, "admission_queue_timeout"
+		e.Message = map[workers.Shortage]string{
+			workers.OfSlots:   "The request has waited too long: as many as may be are under way.",
+			workers.OfPrefill: "The request has waited too long for a prefill worker.",
+			workers.OfDecode:  "The request has waited too long for room in the KV cache of a decode worker.",
+		}[shed.Shortage]
+	}
+	return e
 }
 
 // retryAfter returns the seconds until t, rounded up; 1 if t is over or zero,
