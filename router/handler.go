@@ -196,7 +196,7 @@ func (h *Handler) modelOf(req *transfer.Request) string {
 
 // fingerprint returns what policies know of the prompt of req.
 func fingerprint(req *transfer.Request) policy.Fingerprint {
-	var seed, prompt [8][]byte
+	var seed, prompt [16][]byte
 	model := []byte(req.Model())
 	return policy.Take(req.Seed(append(seed[:0], model)), req.Prompt(prompt[:0]))
 }
