@@ -42,7 +42,7 @@ func promptOf(chain []uint64) workers.Prompt {
 }
 
 func (a *asker) need(chain []uint64) workers.Need {
-	return workers.Need{Key: KeyOf(chain), Prompt: promptOf(chain), At: a.now}
+	return workers.Need{Key: KeyOf(chain, BlockBytes), Prompt: promptOf(chain), At: a.now}
 }
 
 // ask returns the choice, and counts its leases.

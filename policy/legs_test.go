@@ -32,7 +32,7 @@ func TestPoliciesKeepTheContract(t *testing.T) {
 					part.Part(d.below(len(part.Prefill)), d.below(len(part.Decode)))
 				}
 				chain := chainAt(d.below(20), 2, 1+d.below(30))
-				need := workers.Need{Key: KeyOf(chain), Prompt: promptOf(chain), Sticky: uint64(d.below(10)), At: time.Unix(int64(i), 0)}
+				need := workers.Need{Key: KeyOf(chain, BlockBytes), Prompt: promptOf(chain), Sticky: uint64(d.below(10)), At: time.Unix(int64(i), 0)}
 				got := c.Choose(need, []workers.Pool{part})
 				if got.Pool != 0 || !part.Fits(got.Prefill, got.Decode) {
 					t.Fatalf("%s, %s chose %+v, which does not fit", prefill, decode, got)

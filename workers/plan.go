@@ -8,6 +8,8 @@ type Prompt struct {
 	// blocks before it too. It must not change while the request is open.
 	Chain []uint64
 
+	Block int // length of a block, in bytes; 0: what the Chooser has now
+
 	Bytes int // of the whole prompt
 }
 
