@@ -7,6 +7,11 @@ import (
 	"math/bits"
 )
 
+// maxPieces is how many pieces of a prompt are told apart. What is behind them is
+// one piece as it is spelt, so that a body of nothing but ones does not take many
+// times its own memory. A conversation of thousands of turns has no more.
+const maxPieces = 16 << 10
+
 // Prompt appends to dst what the prompt is made from, in the order in which
 // engines put it: tools, then messages in their order, or prompt, text or token
 // ids. It is for fingerprints: two prompts of which one begins with the other
@@ -88,6 +93,9 @@ func appendPrompts(dst [][]byte, v []byte) [][]byte {
 		return append(dst, list)
 	}
 	for i := 0; i < len(list); {
+		if len(dst) >= maxPieces {
+			return append(dst, list[i:])
+		}
 		switch list[i] {
 		case '"':
 			end := stringEnd(list, i)
@@ -113,6 +121,9 @@ func (r *Request) appendMessages(dst [][]byte) [][]byte {
 	long := r.long.at[:r.long.n]
 	v := r.body[:r.known[keyMessages].end]
 	for i := int(r.known[keyMessages].start); i < len(v); {
+		if len(dst) >= maxPieces {
+			return append(dst, v[i:len(v)-1])
+		}
 		switch c := v[i]; {
 		case c == '"':
 			var end int

@@ -267,6 +267,22 @@ func BenchmarkPrompt(b *testing.B) {
 	}
 }
 
+// TestPiecesAreBounded: many short values take no more memory than the body does.
+func TestPiecesAreBounded(t *testing.T) {
+	ones := strings.Repeat("1,", 10*maxPieces)
+	first, second := parse(t, Chat, `{"messages":[`+ones+`{"a":"b"}]}`), parse(t, Chat, `{"messages":[`+ones+`{"a":"b"},2]}`)
+	if n := len(first.Prompt(nil)); n > maxPieces+1 {
+		t.Errorf("there are %d pieces", n)
+	}
+	if !strings.HasPrefix(joined(second), joined(first)) {
+		t.Error("a longer list does not begin with the shorter one")
+	}
+	batch := parse(t, Generate, `{"input_embeds":[`+strings.Repeat("[1],", 2*maxPieces)+`[1]]}`)
+	if n := len(batch.Prompt(nil)); n > maxPieces+1 {
+		t.Errorf("there are %d pieces of a batch", n)
+	}
+}
+
 // TestStringEnd: quotes and backslashes at all places of a window.
 func TestStringEnd(t *testing.T) {
 	dice := rand.New(rand.NewPCG(3, 4))
