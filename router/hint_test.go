@@ -54,6 +54,7 @@ func TestHintOf(t *testing.T) {
 // TestFingerprint: what an engine would not share has another key, what it would
 // share has the same.
 func TestFingerprint(t *testing.T) {
+	h := newServingFleet(t).handler
 	content := strings.Repeat("All work and no play makes Jack a dull boy. ", 200)
 	key := func(body string) uint64 {
 		t.Helper()
@@ -61,7 +62,9 @@ func TestFingerprint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return fingerprint(req).Key
+		c := &call{r: &http.Request{}}
+		defer h.freePrint(c)
+		return h.need(c, req).Key
 	}
 	const base = `{"model":"m","messages":[{"role":"user","content":"TEXT"}]}`
 	for name, body := range map[string]string{
