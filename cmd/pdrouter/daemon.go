@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"slices"
@@ -48,9 +49,11 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 		return nil, asConfigFault(err)
 	}
 	cfg.Exchange.TLS = tlsForWorkers
-	chooser, ok := policy.Lookup(cfg.Policy)
+	cfg.Choosing.Seed = rand.Uint64() // so that routers beside one another differ in what is random
+	prefill, decode := cfg.legPolicies()
+	chooser, ok := policy.New(prefill, decode, cfg.Choosing)
 	if !ok {
-		return nil, asConfigFault(fmt.Errorf("policy: %q is unknown", cfg.Policy))
+		return nil, asConfigFault(fmt.Errorf("policy: %q or %q is unknown", prefill, decode))
 	}
 	d := &daemon{cfg: cfg, log: log, collected: prometheus.NewRegistry()}
 	if d.registry, err = workers.NewRegistry(cfg.Workers, cfg.Exchange, chooser, d.logWorker); err != nil {
