@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +29,11 @@ type WorkerState struct {
 	Models    []string
 	Ready     bool
 	InFlight  int
+
+	// CacheHits and CacheQueries are the engine's own totals of prompt tokens
+	// that it found in its prefix cache, and looked up in it. NaN: it does not
+	// tell.
+	CacheHits, CacheQueries float64
 }
 
 // WatchState registers the gauges that are read from s at scrape.
@@ -52,7 +58,7 @@ func ageLabels() [13]string {
 type stateCollector struct {
 	state State
 
-	connections, ages, buffered, budget, active, health, pool *prometheus.Desc
+	connections, ages, buffered, budget, active, health, pool, hits, queries *prometheus.Desc
 }
 
 func newStateCollector(s State) *stateCollector {
@@ -68,6 +74,8 @@ func newStateCollector(s State) *stateCollector {
 		active:      desc("smg_worker_requests_active", "Requests under way per worker.", "worker"),
 		health:      desc("smg_worker_health", "Whether a worker may take requests (1) or not (0).", "worker"),
 		pool:        desc("smg_worker_pool_size", "Workers by role and model.", "worker_type", "connection_mode", "model"),
+		hits:        desc("pdrouter_worker_prefix_cache_hits_total", "Prompt tokens that the engine found in its prefix cache, as it counts them itself; it starts at 0 with the engine.", "worker", "role"),
+		queries:     desc("pdrouter_worker_prefix_cache_queries_total", "Prompt tokens that the engine looked up in its prefix cache, likewise.", "worker", "role"),
 	}
 }
 
@@ -110,6 +118,8 @@ func (c *stateCollector) workers(out chan<- prometheus.Metric) {
 			ready = 1
 		}
 		out <- gauge(c.health, ready, w.URL)
+		total(out, c.hits, w.CacheHits, w.URL, w.Role)
+		total(out, c.queries, w.CacheQueries, w.URL, w.Role)
 		for _, m := range w.Models {
 			pools[pool{w.Role, m}]++
 		}
@@ -121,4 +131,11 @@ func (c *stateCollector) workers(out chan<- prometheus.Metric) {
 
 func gauge(desc *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, labels...)
+}
+
+// total tells of a total that somebody else counts, if it is known (I8).
+func total(out chan<- prometheus.Metric, desc *prometheus.Desc, v float64, labels ...string) {
+	if !math.IsNaN(v) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, v, labels...)
+	}
 }

@@ -100,6 +100,9 @@ func TestSeriesAreBounded(t *testing.T) {
 		}
 	}
 	odd(0, 3)
+	if !eventually(func() bool { return scrape(t, f.scrape.Addr().String()).series(prefixHits) == 4 }) {
+		t.Fatal("the engines have not been read")
+	}
 	few := scrape(t, f.scrape.Addr().String())
 	odd(3, 300)
 	many := scrape(t, f.scrape.Addr().String())
