@@ -26,6 +26,7 @@ type Metrics struct {
 	pdPrefill      *prometheus.HistogramVec
 	pdHandOffWait  *prometheus.HistogramVec
 	pdTTFT         *prometheus.HistogramVec
+	leaseWait      prometheus.Histogram
 	connectorMode  *prometheus.CounterVec
 	bootstrapFail  prometheus.Counter
 	transferFail   prometheus.Counter
@@ -76,6 +77,10 @@ func New(reg prometheus.Registerer, cfg Config) *Metrics {
 	reg.MustRegister(m.httpRequests, m.httpResponses, m.routerRequests, m.routerErrors, m.upstream, m.tokens, m.rateLimit,
 		m.connectorMode, m.bootstrapFail, m.transferFail, m.droppedKeys, m.lateVerdicts, m.orphans, m.untold,
 		m.answerEnds, m.legs, m.departures, m.canaries, m.selections)
+	m.leaseWait = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "pdrouter_lease_wait_seconds", Help: "Time that requests waited for a pair, once for each attempt.", Buckets: cfg.DurationBuckets,
+	})
+	reg.MustRegister(m.leaseWait)
 	m.prefix, m.retries = newPrefix(reg), newRetries(reg)
 	return m
 }

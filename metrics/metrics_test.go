@@ -25,6 +25,7 @@ func traffic(t *testing.T) *prometheus.Registry {
 	m := New(reg, Config{DurationBuckets: []float64{0.1, 1}, PrefillPolicy: "cache_aware", DecodePolicy: "least_load"})
 	WatchState(reg, State{
 		Ages:          func() []time.Duration { return []time.Duration{time.Second, 31 * time.Second, 48 * time.Hour} },
+		Waiting:       func() int { return 3 },
 		BufferedBytes: func() int64 { return 4096 },
 		RetryBudget:   func() float64 { return 99.2 },
 		Workers: func() []WorkerState {
@@ -64,6 +65,7 @@ func traffic(t *testing.T) *prometheus.Registry {
 	w.Failed(502)
 	m.AnswerEnded(Truncated)
 	m.LegEnded("decode", "http://d0", LegFailed)
+	m.Leased(time.Second / 4)
 	m.Upstream(200, "")
 	m.Departed(MidAnswer)
 	m.KeysDropped(2)

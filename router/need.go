@@ -30,3 +30,28 @@ func (h *Handler) freeChain(c *call) {
 		c.chain = nil
 	}
 }
+
+// expect notes what the policy expects of the attempt, and counts its choice.
+func (a *attempt) expect(pair *workers.Pair) {
+	a.predicted = -1
+	e := &pair.Expect
+	if e.Ticket == 0 {
+		return
+	}
+	if bytes := a.req.PromptBytes(); bytes > 0 {
+		a.predicted = min(float64(e.Blocks)*policy.BlockBytes/float64(bytes), 1)
+	}
+	if e.Most >= 0 && a.call.chain != nil {
+		a.h.met.Chosen(len(*a.call.chain), e.Blocks, e.Most)
+	}
+}
+
+// countFound counts how much of the prompt prefill had in its cache, beside what
+// was believed.
+func (a *attempt) countFound() {
+	prompt, predicted := a.prefillUsage.Prompt, int64(-1)
+	if a.predicted >= 0 {
+		predicted = int64(a.predicted * float64(prompt))
+	}
+	a.h.met.PrefillFound(a.legs[workers.Prefill].lease.Worker.URL, prompt, predicted, a.prefillUsage.Cached)
+}

@@ -76,7 +76,7 @@ type Config struct {
 	IdleConnection time.Duration
 
 	// Policy chooses pairs; PrefillPolicy and DecodePolicy do so for one leg.
-	// Default prefix_hash for Policy, which is what an empty one of the others
+	// Default cache_aware for Policy, which is what an empty one of the others
 	// means. Choosing is what they let be set.
 	Policy, PrefillPolicy, DecodePolicy string
 	Choosing                            policy.Config
@@ -111,7 +111,7 @@ func DefaultConfig() Config {
 		ShutdownGrace:  180 * time.Second,
 		HeaderRead:     30 * time.Second,
 		IdleConnection: 90 * time.Second,
-		Policy:         "prefix_hash",
+		Policy:         "cache_aware",
 		Choosing:       policy.DefaultConfig(),
 
 		DiscoveryInterval: 30 * time.Second,

@@ -13,7 +13,7 @@ import (
 func restGauges() []string {
 	return []string{
 		"smg_http_connections_active", "smg_http_inflight_request_age_count",
-		"smg_worker_requests_active", "pdrouter_buffered_request_bytes",
+		"smg_worker_requests_active", "pdrouter_lease_waiting_requests", "pdrouter_buffered_request_bytes",
 	}
 }
 

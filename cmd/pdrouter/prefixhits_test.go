@@ -49,13 +49,14 @@ func TestOneWorkersPrefixHitsRise(t *testing.T) {
 	const size, tokens = 8192, 8192 / 4 // of a simulated engine
 	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
 		t.Run(dialect, func(t *testing.T) {
-			f := newFleet(t, fleetPlan{dialect: dialect})
+			f := newFleet(t, fleetPlan{dialect: dialect, config: func(c *Config) { c.Policy = "cache_aware" }})
 			client := newClient(t)
 			before := f.read(t, page{}, 0)
 			for range 6 {
 				complete(t, client, f.base, prompt(7, size), 4)
 			}
 			same := f.read(t, before, 6*tokens)
+			f.wantForecast(t, same, 6, tokens)
 			hits := f.increases(before, same, prefixHits)
 			if slices.Sort(hits); hits[0] != 0 || hits[1] < 5*(tokens-128) || hits[1] > 5*tokens {
 				t.Errorf("the same prompt six times: hits rise by %v, want on one worker by five prompts of %d tokens, less a block each", hits, tokens)
@@ -74,6 +75,38 @@ func TestOneWorkersPrefixHitsRise(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// wantForecast wants the router's own figures to say what the engines' do, after
+// so many times the same prompt.
+func (f *fleet) wantForecast(t *testing.T, p page, times, tokens float64) {
+	t.Helper()
+	const hit, prompts = "pdrouter_prefill_hit_tokens_total", "pdrouter_prefill_prompt_tokens_total"
+	engines := 0.0
+	for _, n := range f.increases(page{}, p, prefixHits) {
+		engines += n
+	}
+	for _, tt := range []struct {
+		family, label  string
+		least, highest float64
+	}{
+		{prompts, `kind="predicted"`, times * tokens, times * tokens},
+		{prompts, `kind="observed"`, times * tokens, times * tokens},
+		{hit, `kind="predicted"`, (times - 1) * (tokens - 128), (times - 1) * tokens},
+		{hit, `kind="observed"`, engines, engines},
+		{"smg_cache_aware_policy_branch_total", `branch="tree_match"`, times - 1, times - 1},
+		{"smg_cache_aware_policy_branch_total", `branch="expected_wait_fallback"`, 1, 1},
+		{"smg_cache_aware_match_ratio_sum", "", times - 1, times - 1},
+		{"smg_worker_selection_total", `policy="cache_aware"`, 2 * times, 2 * times},
+		{"pdrouter_lease_wait_seconds_count", "", times, times},
+		{"pdrouter_policy_index_blocks", `role="prefill"`, tokens * 4 / 512, tokens * 4 / 512},
+		{"pdrouter_policy_bytes_per_token", "", 4, 4.01},
+		{"pdrouter_policy_prefill_backlog_seconds", "", 0, 0},
+	} {
+		if got := p.sum(tt.family, tt.label); !p.has(tt.family) || got < tt.least || got > tt.highest {
+			t.Errorf("%s{%s} = %v, want %v to %v", tt.family, tt.label, got, tt.least, tt.highest)
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ func (d *daemon) watch(judge *health.Judge, chooser workers.Chooser) {
 	metrics.WatchState(d.collected, metrics.State{
 		Ages:          d.handler.Ages,
 		Workers:       d.workerStates,
+		Waiting:       d.registry.Waiting,
 		BufferedBytes: d.handler.BufferedBytes,
 		RetryBudget:   d.handler.RetryBudget,
 	})
