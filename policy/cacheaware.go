@@ -35,6 +35,7 @@ type CacheAware struct {
 	ratio  ratio
 	shared shared
 	plan   []planned
+	most   int          // in a choice: blocks that the worker which holds most of the prompt does; below 0: none was asked
 	need   workers.Need // the one that is being chosen for; here it costs no allocation
 
 	otherPrefill, otherDecode Picker // for a leg that has another policy; nil: it has not
@@ -134,6 +135,7 @@ func (c *CacheAware) viewOf(need *workers.Need, now time.Time, backlog time.Dura
 // An offer is what a request would get from a worker.
 type offer struct {
 	blocks     int
+	counts     int // blocks, but for those that are no reason to prefer the worker
 	wait, work time.Duration
 	cost       time.Duration
 }
@@ -142,11 +144,12 @@ type offer struct {
 func (c *CacheAware) offer(b *book, seat int, v view) offer {
 	o := offer{blocks: b.matched(seat, v.need), wait: b.backlog(v.now, c.mean)}
 	o.work = c.work(b, &v.need.Prompt, o.blocks)
-	counts := o.work
+	o.counts = max(o.blocks, v.shared)
+	own := o.work
 	if o.blocks < v.shared {
-		counts = c.work(b, &v.need.Prompt, v.shared)
+		own = c.work(b, &v.need.Prompt, v.shared)
 	}
-	o.cost = o.wait + b.planned + time.Duration(v.own*float64(counts))
+	o.cost = o.wait + b.planned + time.Duration(v.own*float64(own))
 	return o
 }
 
@@ -170,6 +173,7 @@ func (c *CacheAware) see(p *workers.Prompt) {
 // chooseLocked chooses a pair, and counts on it.
 func (c *CacheAware) chooseLocked(v view, pools []workers.Pool) workers.Choice {
 	var best workers.Choice
+	c.most = -1
 	if at, decode := c.scarce(v.need, pools); at >= 0 {
 		best.Pool, best.Decode = at, decode
 		best.Prefill, _ = c.bestPrefill(v, &pools[at], ofDecode(&pools[at], decode))
@@ -188,12 +192,14 @@ func (c *CacheAware) chooseLocked(v view, pools []workers.Pool) workers.Choice {
 }
 
 // bestPrefill returns the place of the worker with the least cost among those
-// which are in; among equals, of the one leased least recently.
+// which are in; among equals, of the one that holds most of the prompt, and then
+// of the one leased least recently.
 func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at int, cost time.Duration) {
 	if c.otherPrefill != nil {
 		return c.otherPrefill.Pick(v.need, pool.Prefill, in), 0
 	}
 	at = -1
+	var best offer
 	hinted := hint(v.need, pool.Prefill, in)
 	due := c.dueShares(pool.Prefill, in)
 	for i, l := range pool.Prefill {
@@ -202,6 +208,7 @@ func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at in
 		}
 		b := c.book(l)
 		o := c.offer(b, l.Seat, v)
+		c.most = max(c.most, o.blocks)
 		if i == hinted {
 			o.cost -= o.work / hintShare
 		}
@@ -211,8 +218,8 @@ func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at in
 		if l.Weight < 1 && b.credit < 0 && due {
 			continue
 		}
-		if at < 0 || better(o.cost, cost, l, pool.Prefill[at]) {
-			at = i
+		if at < 0 || o.better(best, cost, l.Picked < pool.Prefill[at].Picked) {
+			at, best = i, o
 		}
 		if at == i || o.cost < cost {
 			cost = o.cost
@@ -240,12 +247,16 @@ func hint(need *workers.Need, loads []*workers.Load, in partners) int {
 	return best
 }
 
-// better reports whether a, at a cost, is to be preferred to b, which is the
-// best so far. Costs are estimates: those nearly equal are, and then the worker
-// is taken that was leased least recently.
-func better(cost, least time.Duration, a, b *workers.Load) bool {
+// better reports whether o is to be preferred to the best so far. Costs are
+// estimates: those nearly equal are. Then the worker is taken that holds more of
+// the prompt, so that engines which are faster than can be told apart compute
+// nothing twice either; and then the one that was leased least recently.
+func (o offer) better(best offer, least time.Duration, earlier bool) bool {
 	slack := least/equalShare + equalTime
-	return cost < least-slack || cost <= least+slack && a.Picked < b.Picked
+	if o.cost < least-slack || o.cost > least+slack {
+		return o.cost < least
+	}
+	return o.counts > best.counts || o.counts == best.counts && earlier
 }
 
 // Costs are equal if they differ by no more than these.
@@ -261,7 +272,10 @@ func (c *CacheAware) commit(v view, pool *workers.Pool, best *workers.Choice) {
 	b := c.book(l)
 	o := c.offer(b, l.Seat, v)
 	best.Expect = workers.Expectation{
-		Ticket: b.queue.push(v.now, o.work), Blocks: o.blocks, Wait: o.wait, Work: o.work,
+		Ticket: b.queue.push(v.now, o.work), Blocks: o.blocks, Most: c.most, Wait: o.wait, Work: o.work,
+	}
+	if c.most >= 0 && c.most <= v.shared {
+		best.Expect.Most = 0
 	}
 	if c.current(&v.need.Prompt) {
 		b.held.use(v.need.Prompt.Chain)

@@ -178,6 +178,7 @@ type Knowledge struct {
 	Blocks  int           // believed to be in its cache
 	Keeps   int           // the most blocks that it is believed to keep
 	Share   float64       // of what its KV pool holds
+	Learnt  bool          // whether the two speeds are, or else what is assumed at first
 	PerLeg  time.Duration // of prefill, whatever the prompt
 	PerByte time.Duration // likewise, for 1000 bytes of prompt that are not cached
 	Queued  int           // legs sent and not ended
@@ -186,7 +187,7 @@ type Knowledge struct {
 }
 
 // Known returns what has been learnt: of each worker, and how many bytes of
-// prompt make a token.
+// prompt make a token, which is 0 as long as no engine has said.
 func (c *CacheAware) Known(now time.Time) (known []Knowledge, bytesPerToken float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,11 +200,15 @@ func (c *CacheAware) Known(now time.Time) (known []Knowledge, bytesPerToken floa
 		count, limit := b.held.size()
 		known = append(known, Knowledge{
 			Worker: b.worker, Blocks: count, Keeps: limit, Share: b.keep.share,
+			Learnt: c.speed.n >= speedLearnt,
 			PerLeg: time.Duration(leg * float64(time.Second)), PerByte: time.Duration(perByte * 1000 * float64(time.Second)),
 			Queued: b.queue.open, Backlog: b.queue.backlog(now), Foreign: max(b.foreign, 0),
 		})
 	}
-	return known, c.ratio.value()
+	if c.ratio.tokens > 0 {
+		bytesPerToken = c.ratio.value()
+	}
+	return known, bytesPerToken
 }
 
 // Snapshot appends to dst the blocks that a worker is believed to hold, the

@@ -139,7 +139,7 @@ func (c *CacheAware) planOne(v view, pools []workers.Pool) (best *book, offered 
 			if j == hinted {
 				o.cost -= o.work / hintShare
 			}
-			if best == nil || better(o.cost, least, l, chosen) {
+			if best == nil || o.better(offered, least, l.Picked < chosen.Picked) {
 				best, offered, chosen = b, o, l
 			}
 			if best == b || o.cost < least {

@@ -12,6 +12,7 @@ type fingerprint struct {
 	seed   [][]byte
 	pieces [][]byte // of the body
 	chain  []uint64
+	prompt workers.Prompt
 }
 
 // mostKept is how long its lists may be to be used again.
@@ -33,6 +34,7 @@ func (h *Handler) need(c *call, req *transfer.Request) workers.Need {
 	} else {
 		n.Key = policy.Take(p.seed, p.pieces).Key
 	}
+	p.prompt = n.Prompt
 	clear(p.seed) // of the body, which is not ours for longer
 	clear(p.pieces)
 	return n
@@ -44,4 +46,30 @@ func (h *Handler) freePrint(c *call) {
 		h.prints.Put(p)
 	}
 	c.print = nil
+}
+
+// expect notes what the policy expects of the attempt, and counts its choice.
+func (a *attempt) expect(pair *workers.Pair) {
+	a.predicted = -1
+	e := &pair.Expect
+	if e.Ticket == 0 {
+		return
+	}
+	p := &a.call.print.prompt
+	if p.Bytes > 0 {
+		a.predicted = min(float64(e.Blocks*p.Block)/float64(p.Bytes), 1)
+	}
+	if e.Most >= 0 {
+		a.h.met.Chosen(len(p.Chain), e.Blocks, e.Most)
+	}
+}
+
+// countFound counts how much of the prompt prefill had in its cache, beside what
+// was believed.
+func (a *attempt) countFound() {
+	prompt, predicted := a.prefillUsage.Prompt, int64(-1)
+	if a.predicted >= 0 {
+		predicted = int64(a.predicted * float64(prompt))
+	}
+	a.h.met.PrefillFound(a.legs[workers.Prefill].lease.Worker.URL, prompt, predicted, a.prefillUsage.Cached)
 }

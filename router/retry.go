@@ -82,9 +82,11 @@ func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
 	h.budget.earn()
 	var last *Error
 	for {
+		asked := time.Now()
 		err := h.registry.Lease(c.r.Context(), t.need, &t.pair)
 		switch {
 		case err == nil:
+			h.met.Leased(time.Since(asked))
 		case drained(c.r.Context()):
 			return shuttingDown()
 		case last != nil && c.r.Context().Err() == nil:

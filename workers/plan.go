@@ -70,6 +70,7 @@ func NoGrant() Grant { return Grant{Waiter: -1} }
 type Expectation struct {
 	Ticket uint64        // the leg's number on that worker; 0: nothing is expected
 	Blocks int           // of the prompt's, believed to be in the worker's cache
+	Most   int           // of them, in that of the worker which holds most and could be chosen; 0: none holds more than what nearly all prompts begin with; below 0: it was no reason
 	Wait   time.Duration // behind other legs
 	Work   time.Duration // of the leg itself
 }
