@@ -72,7 +72,7 @@ func TestBlocksAreAsLongAsTheEngines(t *testing.T) {
 			cfg.MaxBlocks = tt.maxBlocks
 			s := newSized(cfg, tt.tokenBytes, tt.pages...)
 			for i := range 10 * sizeFirst {
-				s.send(text(i+1, 0, 20_000))
+				s.send(text(i+1, 0, 2000))
 			}
 			if got := s.c.BlockBytes(); got != tt.want {
 				t.Errorf("blocks are %d bytes long, want %d", got, tt.want)
@@ -86,7 +86,7 @@ func TestAFixedBlockStays(t *testing.T) {
 	cfg.BlockBytes = 300
 	s := newSized(cfg, 4, 544)
 	for i := range 2 * sizeFirst {
-		s.send(text(i+1, 0, 20_000))
+		s.send(text(i+1, 0, 2000))
 	}
 	if s.c.UseBlocks(2048); s.c.BlockBytes() != 300 {
 		t.Errorf("blocks are %d bytes long, want 300", s.c.BlockBytes())
@@ -96,10 +96,11 @@ func TestAFixedBlockStays(t *testing.T) {
 // TestBlocksAreSizedAgainLate: what the text of an hour is like changes nothing.
 func TestBlocksAreSizedAgainLate(t *testing.T) {
 	s := newSized(DefaultConfig(), 4, 544)
+	prompt := text(1, 0, 2000)
 	until := func(want, most int) (legs int) {
 		for s.c.BlockBytes() != want && legs < most {
 			legs++
-			s.send(text(1, 0, 20_000))
+			s.send(prompt)
 		}
 		return legs
 	}
