@@ -38,7 +38,8 @@ type CacheAware struct {
 	most   int          // in a choice: blocks that the worker which holds most of the prompt does; below 0: none was asked
 	need   workers.Need // the one that is being chosen for; here it costs no allocation
 
-	otherPrefill, otherDecode Picker // for a leg that has another policy; nil: it has not
+	otherPrefill, otherDecode Picker     // for a leg that has another policy; nil: it has not
+	keyed                     [2]*Manual // for requests with a routing key, by role; nil: these are like all
 }
 
 // NewCacheAware returns the policy.
@@ -195,14 +196,18 @@ func (c *CacheAware) chooseLocked(v view, pools []workers.Pool) workers.Choice {
 // which are in; among equals, of the one that holds most of the prompt, and then
 // of the one leased least recently.
 func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at int, cost time.Duration) {
-	if c.otherPrefill != nil {
-		return c.otherPrefill.Pick(v.need, pool.Prefill, in), 0
+	if p := c.other(workers.Prefill, v.need); p != nil {
+		return p.Pick(v.need, pool.Prefill, in), 0
 	}
+	return c.ownPrefill(v, pool.Prefill, in)
+}
+
+func (c *CacheAware) ownPrefill(v view, loads []*workers.Load, in partners) (at int, cost time.Duration) {
 	at = -1
 	var best offer
-	hinted := hint(v.need, pool.Prefill, in)
-	due := c.dueShares(pool.Prefill, in)
-	for i, l := range pool.Prefill {
+	hinted := hint(v.need, loads, in)
+	due := c.dueShares(loads, in)
+	for i, l := range loads {
 		if !in.have(i) {
 			continue
 		}
@@ -218,7 +223,7 @@ func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at in
 		if l.Weight < 1 && b.credit < 0 && due {
 			continue
 		}
-		if at < 0 || o.better(best, cost, l.Picked < pool.Prefill[at].Picked) {
+		if at < 0 || o.better(best, cost, l.Picked < loads[at].Picked) {
 			at, best = i, o
 		}
 		if at == i || o.cost < cost {

@@ -47,14 +47,9 @@ func (c *CacheAware) Next(now time.Time, waiting []*workers.Waiter, pools []work
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	backlog := c.backlog(now, pools)
-	oldest := 0
-	for i, w := range waiting {
-		if w.Since.Before(waiting[oldest].Since) {
-			oldest = i
-		}
-	}
-	if expires := waiting[oldest].Since.Add(c.cfg.Hold); !expires.After(now) || c.speed.n < speedLearnt || c.otherPrefill != nil {
-		return c.grant(oldest, waiting[oldest], now, backlog, pools), time.Time{}
+	at, oldest := c.atOnce(now, waiting)
+	if at >= 0 {
+		return c.grant(at, waiting[at], now, backlog, pools), time.Time{}
 	}
 	if !c.anyDry(now, pools) {
 		return workers.NoGrant(), c.wake(now, waiting[oldest].Since.Add(c.cfg.Hold), pools)
