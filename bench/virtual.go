@@ -33,6 +33,11 @@ type Virtual struct {
 
 	// Upsets happen at their times.
 	Upsets []Upset
+
+	// Watch is told again and again how many requests have come. If it says
+	// false, the replay ends there, and what it returns is of no use. Nil:
+	// nobody watches.
+	Watch func(came int) bool
 }
 
 // An Upset is something that happens to a fleet.
@@ -155,6 +160,9 @@ func (r *run) play(reqs []Request) {
 			for ; i < len(reqs) && due(i) == r.now; i++ {
 				flights[i] = flight{at: i, req: &reqs[i], came: r.now}
 				r.arrive(&flights[i])
+			}
+			if r.Watch != nil && !r.Watch(i) {
+				return
 			}
 		case first == never:
 			return
