@@ -90,10 +90,10 @@ func (v Virtual) Recovery(reqs []Request, p Policy, seeds int, kinds ...UpsetKin
 
 // InOrder runs jobs, as many at a time as there are processors, and calls each
 // with what came of them, in their order.
-func InOrder(jobs []func() Row, each func(i int, r Row)) {
-	done := make([]chan Row, len(jobs))
+func InOrder[T any](jobs []func() T, each func(i int, came T)) {
+	done := make([]chan T, len(jobs))
 	for i := range done {
-		done[i] = make(chan Row, 1)
+		done[i] = make(chan T, 1)
 	}
 	var all, running errgroup.Group
 	running.SetLimit(runtime.GOMAXPROCS(0))

@@ -25,6 +25,10 @@ type Totals struct {
 	// cached, and ToldTokens those of their prompts.
 	Told, ToldTokens, CachedTokens int
 
+	// Whole are those of them that had all of it cached. A decode engine of
+	// vLLM says so of each prompt: it counts what prefill handed over.
+	Whole int
+
 	TTFT, ITL, Lag Spread
 }
 
@@ -32,11 +36,12 @@ type Totals struct {
 func (t *Totals) Open() int { return t.Sent - t.Done }
 
 // Row returns the totals as figures. Which worker a request went to is not seen
-// by a client; TTFT of a hundredth are as exact as a Spread.
+// by a client. If each answer says that all of its prompt was cached, what
+// prefill found is not known.
 func (t *Totals) Row(name string) Row {
 	row := unknown(name)
 	row.Requests, row.Failed = t.Done, t.Failed
-	if t.ToldTokens > 0 {
+	if t.ToldTokens > 0 && t.Whole < t.Told {
 		row.HitRatio = float64(t.CachedTokens) / float64(t.ToldTokens)
 	}
 	if t.TTFT.Count() > 0 {
@@ -87,6 +92,9 @@ func (t *Tally) ended(i int, res Result) {
 		n.Told++
 		n.ToldTokens += res.PromptTokens
 		n.CachedTokens += res.CachedTokens
+		if res.CachedTokens >= res.PromptTokens-1 { // the last token is always computed
+			n.Whole++
+		}
 	}
 	n.Tokens += max(res.Tokens, 0)
 }

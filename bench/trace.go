@@ -143,3 +143,11 @@ func (r Request) blockLength(i int) int { return min(r.block(), r.InputLength-i*
 
 // block returns how many tokens an id stands for.
 func (r Request) block() int { return cmp.Or(r.Block, BlockTokens) }
+
+// BlockOf returns how many tokens an id of a trace stands for.
+func BlockOf(reqs []Request) int {
+	if len(reqs) == 0 {
+		return BlockTokens
+	}
+	return reqs[0].block()
+}

@@ -17,6 +17,8 @@ func TestReadTrace(t *testing.T) {
 		{"an answer needs tokens", `{"timestamp":1,"input_length":1,"output_length":0,"hash_ids":[0]}`, "output_length 0"},
 		{"there is one id for each 512 tokens", `{"timestamp":1,"input_length":512,"output_length":1,"hash_ids":[0,1]}`, "2 hash_ids for an input_length of 512, want 1"},
 		{"time does not go back", good + `{"timestamp":4,"input_length":1,"output_length":1,"hash_ids":[0]}`, "timestamp 4 is before"},
+		{"empty lines are no requests, and count", "\n" + good + "\n\n{}", "line 5: input_length 0"},
+		{"a line has one request", strings.TrimSpace(good) + good, "line 1: invalid character"},
 		{"a length that is no number is an error", `{"timestamp":1,"input_length":"9"}`, "line 1"},
 	}
 	for _, tt := range tests {
@@ -63,5 +65,8 @@ func TestLengths(t *testing.T) {
 	}
 	if total, repeated := Lengths(reqs); total != 3100 || repeated != 1512 {
 		t.Errorf("Lengths = %d, %d, want 3100 and 1512", total, repeated)
+	}
+	if got := Ceiling(reqs); got != 3.0/7 {
+		t.Errorf("Ceiling = %v, want 3 blocks of 7", got)
 	}
 }

@@ -111,9 +111,7 @@ func (v Virtual) Run(reqs []Request, chooser workers.Chooser) []Ended {
 		order: rand.New(rand.NewPCG(v.Seed, 0)),
 		ends:  make([]Ended, len(reqs)),
 	}
-	if r.block = BlockTokens; len(reqs) > 0 {
-		r.block = reqs[0].block()
-	}
+	r.block = BlockOf(reqs)
 	r.planner, _ = chooser.(workers.Planner)
 	r.learner, _ = chooser.(workers.Learner)
 	r.looker, _ = chooser.(workers.Looker)

@@ -112,8 +112,8 @@ func TestReplayReachesItsGoals(t *testing.T) {
 }
 
 func TestGoalMissed(t *testing.T) {
-	goal := Goal{Hit: 0.5, Mean: 1, Imbalance: 1.1}
-	published := Goal{Hit: 0.5, Mean: 1, Published: 0.03}
+	goal := aim(0.5, 1, 1.1)
+	published := known(0.5, 1, 0, 0.03)
 	for _, tt := range []struct {
 		name string
 		goal Goal
