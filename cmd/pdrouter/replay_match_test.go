@@ -95,7 +95,7 @@ func (r replayedFleet) start(t *testing.T, name string) *fleet {
 
 // TestReplayMatchesModel: over HTTP the hit ratio is within two points of that
 // on the virtual clock. Where this machine is too slow for the engines, prompts
-// wait for it and not for them, and a policy that sees to load sees something
+// wait for it and not for them, and a policy that sees to load may see something
 // else: then the clock is slowed down.
 func TestReplayMatchesModel(t *testing.T) {
 	if testing.Short() {
@@ -121,13 +121,12 @@ func TestReplayMatchesModel(t *testing.T) {
 				r.clock = clock
 				got := r.overHTTP(t, r.start(t, tt.policy).base, reqs)
 				t.Logf("%g times as fast: hit ratio %.3f, mean TTFT %.2f s; model %.3f, %.2f s", clock, got.HitRatio, got.TTFTMean, want.HitRatio, want.TTFTMean)
-				if got.TTFTMean > 1.7*want.TTFTMean {
-					continue
+				if math.Abs(got.HitRatio-want.HitRatio) <= tt.within {
+					return
 				}
-				if math.Abs(got.HitRatio-want.HitRatio) > tt.within {
-					t.Errorf("the hit ratio over HTTP is %.3f, on the virtual clock %.3f", got.HitRatio, want.HitRatio)
+				if got.TTFTMean <= 1.7*want.TTFTMean {
+					t.Fatalf("the hit ratio over HTTP is %.3f, on the virtual clock %.3f", got.HitRatio, want.HitRatio)
 				}
-				return
 			}
 			t.Skip("this machine is too slow")
 		})
