@@ -255,7 +255,7 @@ func (o offer) better(best offer, least time.Duration, earlier bool) bool {
 // Costs are equal if they differ by no more than these.
 const (
 	equalShare = 50 // one part in so many
-	equalTime  = time.Millisecond
+	equalTime  = 5 * time.Millisecond
 )
 
 // commit counts a choice: the leg's work, and the blocks that its worker will
