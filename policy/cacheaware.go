@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 // busy, see Next.
 type CacheAware struct {
 	cfg   Config
+	block blockSize
 	seats atomic.Pointer[[]*book] // by seat; some are nil; replaced, not changed
 
 	mu     sync.Mutex // guards the rest; taken under the registry's lock
@@ -42,7 +44,10 @@ type CacheAware struct {
 
 // NewCacheAware returns the policy.
 func NewCacheAware(cfg Config) *CacheAware {
-	c := &CacheAware{cfg: cfg, shared: newShared()}
+	c := &CacheAware{cfg: cfg}
+	c.block.fixed = cfg.BlockBytes > 0
+	c.block.bytes.Store(int64(cmp.Or(cfg.BlockBytes, BlockBytes)))
+	c.shared = newShared(c.BlockBytes())
 	c.seats.Store(new([]*book))
 	return c
 }
@@ -153,10 +158,17 @@ func (c *CacheAware) offer(b *book, seat int, v view) offer {
 func (c *CacheAware) Choose(need workers.Need, pools []workers.Pool) workers.Choice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.shared.see(need.Prompt.Chain)
+	c.see(&need.Prompt)
 	c.need = need
 	v := c.viewOf(&c.need, need.At, c.backlog(need.At, pools))
 	return c.chooseLocked(v, pools)
+}
+
+// see takes in that a prompt has come.
+func (c *CacheAware) see(p *workers.Prompt) {
+	if c.current(p) {
+		c.shared.see(p.Chain)
+	}
 }
 
 // chooseLocked chooses a pair, and counts on it.
@@ -270,8 +282,10 @@ func (c *CacheAware) commit(v view, pool *workers.Pool, best *workers.Choice) {
 	if c.most >= 0 && c.most <= v.shared {
 		best.Expect.Most = 0
 	}
-	b.held.use(v.need.Prompt.Chain)
-	c.book(pool.Decode[best.Decode]).held.use(v.need.Prompt.Chain)
+	if c.current(&v.need.Prompt) {
+		b.held.use(v.need.Prompt.Chain)
+		c.book(pool.Decode[best.Decode]).held.use(v.need.Prompt.Chain)
+	}
 	c.share(pool.Prefill, l)
 	if x := v.need.Explain; x != nil && x.Reason == "" {
 		x.Reason = "least cost: waiting and weighted work"

@@ -18,7 +18,8 @@ type Config struct {
 	// that will be free soon. 0: it sends each on at once.
 	Hold time.Duration
 
-	// BlockBytes is the length of a block of the fingerprint.
+	// BlockBytes is the length of a block of the fingerprint. 0: it begins with
+	// the constant BlockBytes and is fitted to the engines.
 	BlockBytes int
 
 	LoadFactor    float64       // of prefix_hash and consistent_hashing: load above the average that affinity may cause, at least 1
@@ -41,7 +42,7 @@ type Config struct {
 // DefaultConfig returns the defaults; those of smg's policies are smg's.
 func DefaultConfig() Config {
 	return Config{
-		MaxBlocks: 4 << 20, Hold: 4 * time.Second, BlockBytes: BlockBytes,
+		MaxBlocks: 4 << 20, Hold: 4 * time.Second,
 		LoadFactor: 1.25, BalanceBelow: 10,
 		KVWeight: 0.15, Throughput: 2000, PromptTokens: 1024,
 		Metric:        "expected_wait",
@@ -61,7 +62,7 @@ func (c Config) Validate() error {
 	}
 	wrong(c.MaxBlocks < 0, "max-index-blocks: %d is below 0", c.MaxBlocks)
 	wrong(c.Hold < 0, "prefill-hold: %v is below 0", c.Hold)
-	wrong(c.BlockBytes <= 0, "block of %d bytes", c.BlockBytes)
+	wrong(c.BlockBytes < 0, "block of %d bytes", c.BlockBytes)
 	wrong(!(c.LoadFactor >= 1), "prefix-hash-load-factor: %v is below 1", c.LoadFactor)
 	wrong(c.BalanceBelow < 0, "prefix-hash-balance-abs-threshold: %d is below 0", c.BalanceBelow)
 	wrong(!(c.KVWeight >= 0), "least-load-kv-pressure-weight: %v is below 0", c.KVWeight)

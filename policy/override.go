@@ -26,7 +26,7 @@ func (c *CacheAware) other(role workers.Role, need *workers.Need) Picker {
 	if role == workers.Decode {
 		p = c.otherDecode
 	}
-	if m := c.keyed[role]; m != nil && need.Sticky != 0 {
+	if m := c.keyed[role]; m != nil && need.Named {
 		p = m
 		if need.Explain != nil {
 			need.Explain.Reason = "routing key"

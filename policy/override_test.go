@@ -30,7 +30,7 @@ func TestOverride(t *testing.T) {
 				chooser, a := overriding(t, names[0], names[1], assignment)
 				ask := func(i int, key uint64) workers.Choice {
 					need := a.need(chainAt(i, 0, 20))
-					need.Sticky = key
+					need.Sticky, need.Named = key, true
 					return a.lease(chooser.Choose(need, a.pools))
 				}
 				first := ask(0, 4711)
@@ -65,7 +65,7 @@ func TestOverrideDelegates(t *testing.T) {
 		a.end(holder, chainAt(i, 0, 50))
 		for _, chain := range [][]uint64{chainAt(i, 0, 50), chainAt(100+i, 0, 50)} {
 			need := a.need(chain)
-			need.Sticky = uint64(1 + i)
+			need.Sticky, need.Named = uint64(1+i), true
 			c := a.lease(a.c.Choose(need, a.pools))
 			if c.Prefill != holder.Prefill {
 				t.Errorf("key %d went to worker %d, want %d, which holds its first prompt", i, c.Prefill, holder.Prefill)
@@ -87,7 +87,7 @@ func TestOverrideIsNotKept(t *testing.T) {
 	}
 	plain, keyed := a.waiter(chainAt(3, 0, 30)), a.waiter(chainAt(4, 0, 30))
 	a.now = a.now.Add(time.Millisecond)
-	keyed.Need.Sticky = 4711
+	keyed.Need.Sticky, keyed.Need.Named = 4711, true
 	granted, left, _ := a.next([]*workers.Waiter{plain, keyed})
 	if len(granted) != 1 || granted[0] != keyed || len(left) != 1 {
 		t.Errorf("%d were granted and %d are kept, want the one with a key at once, and the other one kept", len(granted), len(left))

@@ -147,7 +147,7 @@ func (c *CacheAware) planOne(v view, pools []workers.Pool) (best *book, offered 
 
 // grant gives a request that waits a pair.
 func (c *CacheAware) grant(at int, w *workers.Waiter, now time.Time, backlog time.Duration, pools []workers.Pool) workers.Grant {
-	c.shared.see(w.Need.Prompt.Chain)
+	c.see(&w.Need.Prompt)
 	return workers.Grant{Waiter: at, Choice: c.chooseLocked(c.viewOf(&w.Need, now, backlog), pools)}
 }
 

@@ -78,7 +78,7 @@ type trial struct {
 // others.
 func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
 	t := trial{h: h, call: c, req: req, need: h.need(c, req)}
-	defer h.freeChain(c)
+	defer h.freePrint(c)
 	h.budget.earn()
 	var last *Error
 	for {

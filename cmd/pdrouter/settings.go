@@ -147,7 +147,7 @@ func (in *intake) httpSettings() []setting {
 	r := &in.cfg.Router
 	return []setting{
 		{name: "request-id-headers", value: newTexts(&r.RequestIDHeaders, "header..."), usage: "headers in which a client may name its request, in order of precedence"},
-		{name: "routing-key-headers", value: newTexts(&r.RoutingKeyHeaders, "header..."), usage: "headers that go up to the engines as they are"},
+		{name: "routing-key-headers", value: newTexts(&r.RoutingKeyHeaders, "header..."), usage: "headers in which a client says which requests belong together, in order of precedence; they go up to the engines as they are"},
 		{name: "cors-allowed-origins", value: newTexts(&r.CORSOrigins, "origin..."), usage: "origins that browsers may call from"},
 	}
 }
