@@ -193,8 +193,8 @@ func (c *CacheAware) chooseLocked(v view, pools []workers.Pool) workers.Choice {
 }
 
 // bestPrefill returns the place of the worker with the least cost among those
-// which are in; among equals, of the one that holds most of the prompt, and then
-// of the one leased least recently.
+// which are in; among equals, of the one that holds most of the prompt, then of
+// the one that a hint points to, and then of the one leased least recently.
 func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at int, cost time.Duration) {
 	if p := c.other(workers.Prefill, v.need); p != nil {
 		return p.Pick(v.need, pool.Prefill, in), 0
@@ -223,7 +223,7 @@ func (c *CacheAware) ownPrefill(v view, loads []*workers.Load, in partners) (at 
 		if l.Weight < 1 && b.credit < 0 && due {
 			continue
 		}
-		if at < 0 || o.better(best, cost, l.Picked < loads[at].Picked) {
+		if at < 0 || o.better(best, cost, goesFirst(l, loads[at], i == hinted, at == hinted)) {
 			at, best = i, o
 		}
 		if at == i || o.cost < cost {
@@ -255,19 +255,25 @@ func hint(need *workers.Need, loads []*workers.Load, in partners) int {
 // better reports whether o is to be preferred to the best so far. Costs are
 // estimates: those nearly equal are. Then the worker is taken that holds more of
 // the prompt, so that engines which are faster than can be told apart compute
-// nothing twice either; and then the one that was leased least recently.
-func (o offer) better(best offer, least time.Duration, earlier bool) bool {
+// nothing twice either; and then the one that goes first.
+func (o offer) better(best offer, least time.Duration, first bool) bool {
 	slack := least/equalShare + equalTime
 	if o.cost < least-slack || o.cost > least+slack {
 		return o.cost < least
 	}
-	return o.counts > best.counts || o.counts == best.counts && earlier
+	return o.counts > best.counts || o.counts == best.counts && first
+}
+
+// goesFirst reports whether l goes before the best so far where their offers are
+// equal: if a hint points to it, or else if it was leased less recently.
+func goesFirst(l, best *workers.Load, hinted, bestHinted bool) bool {
+	return hinted || !bestHinted && l.Picked < best.Picked
 }
 
 // Costs are equal if they differ by no more than these.
 const (
 	equalShare = 50 // one part in so many
-	equalTime  = time.Millisecond
+	equalTime  = 5 * time.Millisecond
 )
 
 // commit counts a choice: the leg's work, and the blocks that its worker will

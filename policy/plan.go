@@ -120,6 +120,7 @@ func (c *CacheAware) order(now time.Time, waiting []*workers.Waiter, pools []wor
 func (c *CacheAware) planOne(v view, pools []workers.Pool) (best *book, offered offer) {
 	var (
 		chosen *workers.Load
+		atHint bool // whether a hint points to it
 		least  time.Duration
 	)
 	for i := range pools {
@@ -134,8 +135,8 @@ func (c *CacheAware) planOne(v view, pools []workers.Pool) (best *book, offered 
 			if j == hinted {
 				o.cost -= o.work / hintShare
 			}
-			if best == nil || o.better(offered, least, l.Picked < chosen.Picked) {
-				best, offered, chosen = b, o, l
+			if best == nil || o.better(offered, least, goesFirst(l, chosen, j == hinted, atHint)) {
+				best, offered, chosen, atHint = b, o, l, j == hinted
 			}
 			if best == b || o.cost < least {
 				least = o.cost
