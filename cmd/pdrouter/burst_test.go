@@ -110,7 +110,9 @@ func TestSamePromptSamePair(t *testing.T) {
 	const times, size = 20, 4096
 	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
 		t.Run(dialect, func(t *testing.T) {
-			f := newFleet(t, fleetPlan{dialect: dialect, engine: computes})
+			// So much that a host with other things to do is no slower still.
+			slow := func(c *sim.Config) { c.PrefillPerToken = 200 * time.Microsecond }
+			f := newFleet(t, fleetPlan{dialect: dialect, engine: slow})
 			client := newClient(t)
 			for range times {
 				complete(t, client, f.base, prompt(7, size), 4)
