@@ -70,8 +70,18 @@ func (c *CacheAware) learn(b *book, p *workers.Prefilled, took time.Duration) {
 		left := float64(max(p.Prompt.Bytes-found*c.blockOf(&p.Prompt), 0))
 		if c.speed.n >= speedLearnt {
 			b.pace.learn(c.usual(&p.Prompt, found), took)
+			c.fade(b)
 		}
 		c.speed.learn(left, took)
+	}
+}
+
+// fade lets what is known of the others' pace fade.
+func (c *CacheAware) fade(b *book) {
+	for _, other := range *c.seats.Load() {
+		if other != nil && other != b {
+			other.pace.fade()
+		}
 	}
 }
 

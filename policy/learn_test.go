@@ -60,6 +60,7 @@ func TestPace(t *testing.T) {
 		{"one that takes twice as long", 2 * time.Second, 50, 2},
 		{"one that takes half as long", 500 * time.Millisecond, 50, 0.5},
 		{"one that is nearly as all is as all", 1050 * time.Millisecond, 50, 1},
+		{"one of which each leg takes for ever", time.Hour, 50, 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var p pace
@@ -219,4 +220,24 @@ func TestChain(t *testing.T) {
 	if n := testing.AllocsPerRun(50, func() { chain = Chain(chain[:0], seed, [][]byte{long}, BlockBytes) }); n != 0 {
 		t.Errorf("Chain makes %v allocations, want 0", n)
 	}
+}
+
+// TestPaceFades: a worker that is slow gets no legs while others are free, and
+// is tried again all the same.
+func TestPaceFades(t *testing.T) {
+	a := learnt(2)
+	slow := a.pools[0].Prefill[0]
+	b := a.c.book(slow)
+	for range 20 {
+		b.pace.learn(time.Second, 3*time.Second)
+	}
+	for i := range 2000 {
+		chain := chainAt(50_000+i, 0, 40)
+		c := a.ask(chain)
+		if a.pools[0].Prefill[c.Prefill] == slow {
+			return
+		}
+		a.end(c, chain)
+	}
+	t.Error("it has not been tried again")
 }
