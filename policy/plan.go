@@ -52,6 +52,9 @@ func (c *CacheAware) Next(now time.Time, waiting []*workers.Waiter, pools []work
 	if expires := waiting[oldest].Since.Add(c.cfg.Hold); !expires.After(now) || c.speed.n < speedLearnt || c.otherPrefill != nil {
 		return c.grant(oldest, waiting[oldest], now, backlog, pools), time.Time{}
 	}
+	if !c.anyDry(now, pools) {
+		return workers.NoGrant(), c.wake(now, waiting[oldest].Since.Add(c.cfg.Hold), pools)
+	}
 	c.order(now, waiting, pools)
 	defer c.dropPlan(pools)
 	for _, p := range c.plan {
@@ -63,6 +66,19 @@ func (c *CacheAware) Next(now time.Time, waiting []*workers.Waiter, pools []work
 		b.planned += o.work
 	}
 	return workers.NoGrant(), c.wake(now, waiting[oldest].Since.Add(c.cfg.Hold), pools)
+}
+
+// anyDry reports whether any worker is about to run dry. Else no plan grants
+// anything.
+func (c *CacheAware) anyDry(now time.Time, pools []workers.Pool) bool {
+	for i := range pools {
+		for _, l := range pools[i].Prefill {
+			if c.book(l).backlog(now, c.mean) <= runDry {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // dropPlan forgets what was planned: choices that are made outside of a plan

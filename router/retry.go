@@ -77,7 +77,8 @@ type trial struct {
 // runAttempts runs the request on one pair, and as long as it may help on
 // others.
 func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
-	t := trial{h: h, call: c, req: req, need: workers.Need{Model: req.Model(), Key: fingerprint(req).Key}}
+	t := trial{h: h, call: c, req: req, need: h.need(c, req)}
+	defer h.freeChain(c)
 	h.budget.earn()
 	var last *Error
 	for {

@@ -15,9 +15,13 @@ import (
 type Registry struct {
 	cfg     Config
 	conns   exchange.Config
-	chooser Chooser
 	observe func(Event)
 	judge   Judge // nil: everything is permitted
+
+	chooser Chooser
+	looker  Looker  // the chooser, if it is one; else nil, as the others
+	planner Planner // likewise
+	learner Learner // likewise
 
 	// read reads a report of a worker: poll, except in tests.
 	read func(context.Context, *Worker) (Report, error)
@@ -30,16 +34,21 @@ type Registry struct {
 	pairBars []pairBar         // those that have not ended, and some that have
 	clock    uint64            // counts leases
 	scratch  scratch
-	changed  chan struct{} // closed with the next change; nil if nobody waits
-	start    func(*Worker) // begins to watch a worker; nil while Run does not run
+	queues   map[string]*queue // of the requests that wait, by model
+	seats    []bool            // that are taken
+	start    func(*Worker)     // begins to watch a worker; nil while Run does not run
+
+	waiters sync.Pool // of *waiter
 }
 
 // NewRegistry returns a Registry of the workers in cfg, which has been
 // validated. Every worker is unready until Run has looked at it. Observe is
 // called with every event, outside any lock, by many goroutines.
 func NewRegistry(cfg Config, conns exchange.Config, chooser Chooser, observe func(Event)) (*Registry, error) {
-	r := &Registry{cfg: cfg, conns: conns, chooser: chooser, observe: observe, pools: map[string][]Pool{}}
+	r := &Registry{cfg: cfg, conns: conns, observe: observe, pools: map[string][]Pool{}, queues: map[string]*queue{}}
 	r.read = r.poll
+	r.waiters.New = r.newWaiter
+	r.setChooser(chooser)
 	for _, spec := range cfg.Specs {
 		w, err := r.newWorker(spec)
 		if err != nil {
@@ -49,6 +58,17 @@ func NewRegistry(cfg Config, conns exchange.Config, chooser Chooser, observe fun
 	}
 	return r, nil
 }
+
+// setChooser makes c choose.
+func (r *Registry) setChooser(c Chooser) {
+	r.chooser = c
+	r.looker, _ = c.(Looker)
+	r.planner, _ = c.(Planner)
+	r.learner, _ = c.(Learner)
+}
+
+// ReadsPrompts reports whether the Chooser wants to know a prompt's whole chain.
+func (r *Registry) ReadsPrompts() bool { return r.looker != nil }
 
 // SetJudge makes j judge the workers. It is called before anything is leased
 // and before Run.
@@ -68,10 +88,15 @@ func (r *Registry) newWorker(spec Spec) (*Worker, error) {
 	return w, nil
 }
 
-// enterLocked gives w its ID and a place among the others.
+// enterLocked gives w its ID, a seat and a place among the others.
 func (r *Registry) enterLocked(w *Worker) {
 	w.ID = fmt.Sprintf("%s-%d", w.Role, r.next[w.Role])
 	r.next[w.Role]++
+	if w.load.Seat = slices.Index(r.seats, false); w.load.Seat < 0 {
+		w.load.Seat = len(r.seats)
+		r.seats = append(r.seats, false)
+	}
+	r.seats[w.load.Seat] = true
 	r.all = append(r.all, w)
 }
 
@@ -84,6 +109,9 @@ func (r *Registry) Close() {
 		if w.settling != nil {
 			w.settling.Stop()
 		}
+	}
+	for _, q := range r.queues {
+		q.timer.Stop()
 	}
 	r.mu.Unlock()
 	for _, w := range all {
@@ -201,5 +229,5 @@ func (r *Registry) rebuildLocked() {
 		}
 	}
 	slices.Sort(r.dialects)
-	r.wakeLocked()
+	r.serveAllLocked()
 }
