@@ -175,7 +175,7 @@ func TestCacheAwareIsUsedByMany(t *testing.T) {
 				case 30:
 					a.c.Gone(g)
 				case 40:
-					a.c.Remember(g, nil)
+					a.c.Remember(g, a.pools[0].Prefill[g].Worker, nil)
 					a.c.Overall()
 					a.c.Known(time.Unix(1e9, 0))
 				}

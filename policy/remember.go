@@ -84,10 +84,10 @@ func (c *CacheAware) Adopt(m workers.Memory) {
 }
 
 // Remember implements workers.Rememberer.
-func (c *CacheAware) Remember(seat int, dst []uint64) workers.Memory {
+func (c *CacheAware) Remember(seat int, w *workers.Worker, dst []uint64) workers.Memory {
 	c.mu.Lock()
 	b := c.at(seat)
-	if b == nil {
+	if b == nil || b.worker != w {
 		c.mu.Unlock()
 		return workers.Memory{Blocks: dst}
 	}

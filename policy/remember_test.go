@@ -24,8 +24,9 @@ func taught(prompts int) *asker {
 func remembered(a *asker) *asker {
 	b := newAsker(2, 1)
 	b.c.Adopt(a.c.Overall().Memory)
-	for seat, w := range map[int]*workers.Worker{0: b.pools[0].Prefill[0].Worker, 1: b.pools[0].Prefill[1].Worker, 2: b.pools[0].Decode[0].Worker} {
-		b.c.Recall(seat, w, a.c.Remember(seat, nil))
+	for i, l := range slices.Concat(a.pools[0].Prefill, a.pools[0].Decode) {
+		same := slices.Concat(b.pools[0].Prefill, b.pools[0].Decode)[i]
+		b.c.Recall(same.Seat, same.Worker, a.c.Remember(l.Seat, l.Worker, nil))
 	}
 	return b
 }
@@ -65,9 +66,9 @@ func TestCacheAwareRemembers(t *testing.T) {
 func TestCacheAwareRemembersNoMoreThanItMay(t *testing.T) {
 	a, b := taught(200), newAsker(1, 1)
 	b.c.cfg.MaxBlocks = 300
-	m := a.c.Remember(0, nil)
+	m := a.c.Remember(0, a.pools[0].Prefill[0].Worker, nil)
 	b.c.Recall(0, b.pools[0].Prefill[0].Worker, m)
-	got := b.c.Remember(0, nil).Blocks
+	got := b.c.Remember(0, b.pools[0].Prefill[0].Worker, nil).Blocks
 	if want := m.Blocks[len(m.Blocks)-300:]; !slices.Equal(got, want) {
 		t.Errorf("%d blocks are known, want the newest 300", len(got))
 	}

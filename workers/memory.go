@@ -35,9 +35,9 @@ type Rememberer interface {
 	// choice.
 	Adopt(m Memory)
 
-	// Remember returns what is known of the worker in a seat. Its Blocks are
+	// Remember returns what is known of a worker in its seat. Its Blocks are
 	// appended to dst.
-	Remember(seat int, dst []uint64) Memory
+	Remember(seat int, w *Worker, dst []uint64) Memory
 
 	// Recall takes in what Remember has told, for the worker that has that seat
 	// now. It keeps no part of m.
