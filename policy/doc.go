@@ -37,7 +37,9 @@
 // believed (keep), or, if engines do not say what they found, from legs that
 // took too long; how many bytes make a token (ratio), which is what a KV pool
 // in tokens is measured by; and which blocks nearly all prompts begin with
-// (shared). [CacheAware.Known] tells.
+// (shared). [CacheAware.Known] tells. [CacheAware.Remember] and
+// [CacheAware.Overall] give all of it as plain values, which a router that is
+// started again gives back (workers.Keeper).
 //
 // # Units
 //

@@ -1,14 +1,12 @@
 package workers
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // A Keeper keeps what a registry's Chooser knows in a file, so that it outlives
@@ -47,22 +45,14 @@ type SnapshotEvent struct {
 	Err error
 }
 
-const (
-	// lastSave bounds how long shutdown waits for the file.
-	lastSave = 10 * time.Second
+// forgetAfter is how old what is known of a worker may become that does not come
+// back.
+const forgetAfter = 24 * time.Hour
 
-	// forgetAfter is how old what is known of a worker may become that does not
-	// come back.
-	forgetAfter = 24 * time.Hour
-)
-
-var (
-	errSlow = errors.New("it takes too long, and is not waited for")
-	errKind = errors.New("its blocks are made in another way than this release makes them")
-)
+var errKind = errors.New("its blocks are made in another way than this release makes them")
 
 // NewKeeper returns a Keeper; nil if the registry's Chooser has nothing to
-// remember. Tell is called with each event, by one goroutine at a time.
+// remember. Tell is called with each event, by any goroutine.
 func NewKeeper(r *Registry, cfg KeeperConfig, tell func(SnapshotEvent)) *Keeper {
 	chooser, ok := r.chooser.(Rememberer)
 	if !ok {
@@ -94,62 +84,17 @@ func (k *Keeper) Load() {
 		}
 		k.mu.Unlock()
 	}
-	event.Took, event.Err = time.Since(began), errors.Join(faults...)
+	event.Took, event.Err = time.Since(began), summed(faults)
 	k.tell(event)
 }
 
-// Run writes the file at each interval in which something has changed, and once
-// more when ctx ends. A disk that hangs is not waited for.
-func (k *Keeper) Run(ctx context.Context) error {
-	tick := time.NewTicker(k.cfg.Interval)
-	defer tick.Stop()
-	var saves errgroup.Group // who hangs in it is left there
-	saved := closed()
-	save := func() {
-		done := make(chan struct{})
-		saved = done
-		saves.Go(func() error {
-			defer close(done)
-			k.save()
-			return nil
-		})
+// summed returns one error of all faults, which tells the first of them.
+func summed(faults []error) error {
+	const told = 3
+	if more := len(faults) - told; more > 0 {
+		faults = append(slices.Clip(faults[:told]), fmt.Errorf("and %d further faults", more))
 	}
-	for {
-		select {
-		case <-tick.C:
-			select {
-			case <-saved:
-				save()
-			default: // it is still writing
-			}
-			continue
-		case <-ctx.Done():
-		}
-		enough := time.NewTimer(lastSave)
-		defer enough.Stop()
-		if !within(saved, enough) {
-			k.tell(SnapshotEvent{File: k.cfg.File, Written: true, Err: errSlow})
-		} else if save(); !within(saved, enough) {
-			k.tell(SnapshotEvent{File: k.cfg.File, Written: true, Err: errSlow})
-		}
-		return nil
-	}
-}
-
-func closed() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}
-
-// within reports whether done was closed before the timer ended.
-func within(done <-chan struct{}, timer *time.Timer) bool {
-	select {
-	case <-done:
-		return true
-	case <-timer.C:
-		return false
-	}
+	return errors.Join(faults...)
 }
 
 // save writes the file if anything has changed since.

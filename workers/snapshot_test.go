@@ -1,9 +1,7 @@
 package workers
 
 import (
-	"context"
 	"errors"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -85,7 +82,24 @@ type keeping struct {
 	chooser  *rememberer
 	registry *Registry
 	events   diary
-	told     []SnapshotEvent
+
+	mu   sync.Mutex
+	told []SnapshotEvent
+}
+
+func (k *keeping) note(e SnapshotEvent) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.told = append(k.told, e)
+}
+
+// take returns what became of the file since the last call.
+func (k *keeping) take() []SnapshotEvent {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	told := k.told
+	k.told = nil
+	return told
 }
 
 // keepingIn returns one that has loaded a file. Nobody has told a report yet.
@@ -95,7 +109,7 @@ func keepingIn(t *testing.T, file string) *keeping {
 	facts := Facts{Dialect: "vllm-nixl", Models: []string{"m"}, Version: "1"}
 	k.registry = readied(t, k.chooser, facts, facts)
 	k.registry.observe = k.events.note
-	k.Keeper = NewKeeper(k.registry, KeeperConfig{File: file, MaxBlocks: 1000, Interval: 30 * time.Second}, func(e SnapshotEvent) { k.told = append(k.told, e) })
+	k.Keeper = NewKeeper(k.registry, KeeperConfig{File: file, MaxBlocks: 1000, Interval: 30 * time.Second}, k.note)
 	k.Load()
 	return k
 }
@@ -110,12 +124,13 @@ func (k *keeping) report(started time.Time) {
 	}
 }
 
-// last returns what was told last.
+// last returns what became of the file last.
 func (k *keeping) last() SnapshotEvent {
-	if len(k.told) == 0 {
+	told := k.take()
+	if len(told) == 0 {
 		return SnapshotEvent{}
 	}
-	e := k.told[len(k.told)-1]
+	e := told[len(told)-1]
 	e.Took = 0
 	return e
 }
@@ -176,8 +191,8 @@ func TestKeeperRemembers(t *testing.T) {
 		b.pending = map[string]remembered{}
 		b.Load()
 		b.report(started)
-		if n := b.chooser.knows(); len(n) != 0 || !errors.Is(b.last().Err, errKind) || b.last().Workers != 0 {
-			t.Errorf("known is %v, event = %+v", n, b.last())
+		if n, e := b.chooser.knows(), b.last(); len(n) != 0 || !errors.Is(e.Err, errKind) || e.Workers != 0 {
+			t.Errorf("known is %v, event = %+v", n, e)
 		}
 	})
 	t.Run("on trust where reports are not read", func(t *testing.T) {
@@ -243,186 +258,37 @@ func TestKeeperWritesChanges(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	file := filepath.Join(dir, "index")
 	a := keepingIn(t, file)
-	a.told = nil
-	a.save()
-	if len(a.told) != 0 {
-		t.Errorf("events = %+v with nothing to write", a.told)
+	a.take()
+	want := func(what string, so func(told []SnapshotEvent) bool) {
+		t.Helper()
+		a.save()
+		a.save()
+		if told := a.take(); !so(told) {
+			t.Errorf("%s: events = %+v", what, told)
+		}
 	}
+	none := func(told []SnapshotEvent) bool { return len(told) == 0 }
+	want("with nothing to write", none)
 	a.chooser.learn("prefill-0", 1)
-	a.save()
-	a.save()
-	if len(a.told) != 1 || !errors.Is(a.told[0].Err, fs.ErrNotExist) || !a.told[0].Written {
-		t.Errorf("events = %+v, want one that there is no directory", a.told)
-	}
+	want("without a directory", func(told []SnapshotEvent) bool {
+		return len(told) == 1 && errors.Is(told[0].Err, fs.ErrNotExist) && told[0].Written
+	})
+	want("still without it", none)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	a.save()
-	a.save()
-	if len(a.told) != 2 || a.told[1].Err != nil || !a.told[1].Again {
-		t.Errorf("events = %+v, want a further one that it is written again", a.told)
-	}
-	a.chooser.learn("prefill-0", 1, 2)
-	a.save()
-	if e := a.last(); len(a.told) != 3 || e.Again || e.Blocks != 2 {
-		t.Errorf("events = %+v", a.told)
-	}
-}
-
-// TestKeeperRuns: twice a minute, and at the end.
-func TestKeeperRuns(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "index")
-	synctest.Test(t, func(t *testing.T) {
-		a := keepingIn(t, file)
-		a.told = nil
-		ctx, stop := context.WithCancel(t.Context())
-		var ended sync.WaitGroup
-		ended.Go(func() {
-			if err := a.Run(ctx); err != nil {
-				t.Error(err)
-			}
-		})
-		want := func(n int, after time.Duration) {
-			t.Helper()
-			time.Sleep(after)
-			synctest.Wait()
-			if len(a.told) != n {
-				t.Errorf("it was written %d times, want %d", len(a.told), n)
-			}
-		}
-		a.chooser.learn("prefill-0", 1)
-		want(0, 29*time.Second)
-		want(1, 2*time.Second)
-		want(1, time.Minute)
-		a.chooser.learn("prefill-0", 2)
-		want(2, 30*time.Second)
-		a.chooser.learn("prefill-0", 3)
-		stop()
-		ended.Wait()
-		want(3, 0)
+	want("with one", func(told []SnapshotEvent) bool {
+		return len(told) == 1 && told[0].Err == nil && told[0].Again && told[0].Blocks == 1
 	})
-	s, faults := loadSnapshot(file, 1000)
-	if len(faults) > 0 || !slices.Equal(s.workers[0].Blocks, []uint64{3}) {
-		t.Errorf("the file has %+v, %v, want what was known in the end", s, faults)
-	}
-	if b := keepingIn(t, file); b.last().Workers != 0 { // in the bubble it is the year 2000
-		t.Errorf("event = %+v, want nothing of a file that is years old", b.last())
-	}
-}
-
-// TestKeeperDoesNotWaitForADisk: one that hangs holds up neither shutdown nor
-// more than one writer.
-func TestKeeperDoesNotWaitForADisk(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		first time.Duration // until ctx ends
-	}{{"that hangs at the end", time.Second}, {"that has hung for long", 5 * time.Minute}} {
-		t.Run(tt.name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "index")
-			synctest.Test(t, func(t *testing.T) {
-				a := keepingIn(t, file)
-				a.told = nil
-				hang := make(chan struct{})
-				writers := 0
-				a.chooser.copied = sync.OnceFunc(func() { writers++; <-hang })
-				a.chooser.learn("prefill-0", 1)
-				ctx, stop := context.WithTimeout(t.Context(), tt.first)
-				defer stop()
-				began := time.Now()
-				if err := a.Run(ctx); err != nil {
-					t.Error(err)
-				}
-				if took := time.Since(began) - tt.first; took != lastSave {
-					t.Errorf("it ended %v after it should, want %v", took, lastSave)
-				}
-				if len(a.told) != 1 || !errors.Is(a.told[0].Err, errSlow) || writers != 1 {
-					t.Errorf("events = %+v of %d writers, want one that it is slow", a.told, writers)
-				}
-				close(hang)
-				synctest.Wait()
-			})
-		})
-	}
-}
-
-// TestTwoKeepersOfOneFile: the last one wins, and whoever reads finds a whole
-// file at any time.
-func TestTwoKeepersOfOneFile(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "index")
-	both := []*keeping{keepingIn(t, file), keepingIn(t, file)}
-	var writing sync.WaitGroup
-	for i, k := range both {
-		k.told = nil
-		writing.Go(func() {
-			for n := range 50 {
-				k.chooser.learn("prefill-0", make([]uint64, 100*i+100)...)
-				k.chooser.learn("prefill-1", uint64(n))
-				k.save()
-			}
-		})
-	}
-	done := make(chan struct{})
-	go func() { writing.Wait(); close(done) }()
-	for reads := 0; ; reads++ {
-		s, faults := loadSnapshot(file, 1000)
-		if s != nil && len(s.workers) != 2 || len(faults) > 0 && !errors.Is(faults[0], fs.ErrNotExist) {
-			t.Errorf("while two write, a reader finds %+v, %v", s, faults)
-		}
-		select {
-		case <-done:
-			for _, k := range both {
-				if slices.ContainsFunc(k.told, func(e SnapshotEvent) bool { return e.Err != nil }) {
-					t.Errorf("events = %+v", k.told)
-				}
-			}
-			if got := files(t, filepath.Dir(file)); got != "index" {
-				t.Errorf("files = %q, want one", got)
-			}
-			return
-		default:
-		}
-	}
+	want("with nothing new", none)
+	a.chooser.learn("prefill-0", 1, 2)
+	want("with more blocks", func(told []SnapshotEvent) bool {
+		return len(told) == 1 && told[0].Err == nil && !told[0].Again && told[0].Blocks == 2
+	})
 }
 
 func TestNoKeeperWithoutMemory(t *testing.T) {
 	if k := NewKeeper(readied(t, first{}), KeeperConfig{}, func(SnapshotEvent) {}); k != nil {
 		t.Error("there is a Keeper of what remembers nothing")
 	}
-}
-
-// BenchmarkSnapshot shows what it takes to write down 500 000 blocks of each of
-// eight workers, and to read them.
-func BenchmarkSnapshot(b *testing.B) {
-	blocks := make([]uint64, 500_000)
-	at := time.Now()
-	file := filepath.Join(b.TempDir(), "index")
-	write := func() error {
-		return replaceFile(file, func(to io.Writer) error {
-			w := newSnapshotWriter(to)
-			err := errors.Join(w.header(), w.section(kindOverall, overallHead{}, nil))
-			for range 8 {
-				err = errors.Join(err, w.section(kindWorker, workerHead{identity: identity{At: at}}, blocks))
-			}
-			return errors.Join(err, w.section(kindEnd, struct{}{}, nil))
-		})
-	}
-	b.Run("write", func(b *testing.B) {
-		for b.Loop() {
-			if err := write(); err != nil {
-				b.Fatal(err)
-			}
-		}
-		about, err := os.Stat(file)
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.ReportMetric(float64(about.Size()), "bytes")
-	})
-	b.Run("read", func(b *testing.B) {
-		for b.Loop() {
-			if _, faults := loadSnapshot(file, 4<<20); len(faults) > 0 {
-				b.Fatal(faults)
-			}
-		}
-	})
 }
