@@ -79,6 +79,10 @@ type Config struct {
 	// means.
 	Policy, PrefillPolicy, DecodePolicy string
 
+	// IndexSnapshot is the file in which what the policy knows outlives the
+	// router. Default empty: it does not.
+	IndexSnapshot string
+
 	// DiscoveryProvider is who else tells the workers: "file", or "kubernetes",
 	// which is not acted on. Default empty: nobody.
 	DiscoveryProvider string
@@ -131,6 +135,7 @@ func (c Config) Validate() error {
 		c.checkListeners(),
 		c.checkAdmin(),
 		c.checkDiscovery(),
+		c.checkSnapshot(),
 		fileFault,
 		fleet.Validate(),
 		c.Exchange.Validate(),
