@@ -10,8 +10,12 @@ import (
 
 const (
 	// runDry is how long before it has nothing to do a worker gets its next
-	// leg: more than a leg takes to reach it, and little against a prefill.
-	runDry = 50 * time.Millisecond
+	// leg. It is more than a leg takes to reach it and to be tokenized, and
+	// more than an engine takes for one step: engines compute short prompts
+	// many at a time, and one that never has more than it computes just now
+	// computes few. It is little against a long prefill: on the conversation
+	// trace 50 ms gives a mean TTFT of 0.949 s, and 200 ms one of 0.952 s.
+	runDry = 200 * time.Millisecond
 
 	// ageing is how much of the time that a request has waited is taken off
 	// its work when the shortest is looked for.
