@@ -49,7 +49,9 @@ func (h *held) copyOn(piece []uint64) int {
 func (h *held) fill(blocks []uint64) {
 	_, limit := h.size()
 	blocks = blocks[max(len(blocks)-limit, 0):]
-	t := newTable(len(blocks)) // here and not by growing, which would hold the lock for long
+	// Here and not by growing, which would hold the lock for long; and with some
+	// room, or else the next prompt would have it grow.
+	t := newTable(min(len(blocks)+len(blocks)/4, limit))
 	h.mu.Lock()
 	if h.count == 0 && len(blocks) > leastNodes {
 		h.table.Store(t)
