@@ -154,15 +154,20 @@ func (k *Keeper) write(to io.Writer, overall Overall, event *SnapshotEvent) erro
 	return out.section(kindEnd, struct{}{}, nil)
 }
 
-// worker writes what is remembered of one, unless there is nothing or the file
-// has all the workers that it may have.
+// worker writes what is remembered of one, unless there is nothing, the file
+// has all the workers that it may have, or its name is longer than any reader
+// takes.
 func (s *snapshotWriter) worker(m remembered, event *SnapshotEvent) error {
 	if len(m.Blocks) == 0 || event.Workers == maxRemembered {
 		return nil
 	}
+	err := s.section(kindWorker, m.workerHead, m.Blocks)
+	if errors.Is(err, errLongHead) {
+		return nil
+	}
 	event.Workers++
 	event.Blocks += len(m.Blocks)
-	return s.section(kindWorker, m.workerHead, m.Blocks)
+	return err
 }
 
 // awaited returns what is remembered of a worker that has not told yet who it
@@ -170,6 +175,9 @@ func (s *snapshotWriter) worker(m remembered, event *SnapshotEvent) error {
 func (k *Keeper) awaited(w *Worker) (remembered, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if len(k.pending) == 0 {
+		return remembered{}, false // from the first minute on
+	}
 	m, ok := k.pending[w.rememberedAs()]
 	return m, ok
 }

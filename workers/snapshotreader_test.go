@@ -210,8 +210,14 @@ func TestSnapshotIsBounded(t *testing.T) {
 
 func TestHeadsAreBounded(t *testing.T) {
 	w := newSnapshotWriter(io.Discard)
-	if err := w.section(kindWorker, strings.Repeat("a", maxHead), nil); err == nil {
-		t.Error("a head is written that no reader takes")
+	if err := w.section(kindWorker, strings.Repeat("a", maxHead), nil); !errors.Is(err, errLongHead) {
+		t.Errorf("error = %v of a head that no reader takes", err)
+	}
+	long := remembered{Blocks: []uint64{1}}
+	long.Model = strings.Repeat("a", maxHead)
+	var event SnapshotEvent
+	if err := w.worker(long, &event); err != nil || event.Workers != 0 || w.bytes != 0 {
+		t.Errorf("%v, %+v: a worker whose model has a long name is not left out", err, event)
 	}
 	for _, fails := range []int64{0, 12, 40} {
 		w := newSnapshotWriter(&full{fails})

@@ -3,11 +3,13 @@ package workers
 import (
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"hash/crc32"
 	"io"
 	"math"
 )
+
+var errLongHead = errors.New("a section's head is too long")
 
 // A snapshotWriter writes a snapshot.
 type snapshotWriter struct {
@@ -38,7 +40,7 @@ func (s *snapshotWriter) section(kind string, head any, blocks []uint64) error {
 		return err
 	}
 	if len(text) > maxHead {
-		return fmt.Errorf("section %q: a head of %d bytes", kind, len(text))
+		return errLongHead // nothing has been written of it
 	}
 	top := binary.LittleEndian.AppendUint64([]byte(kind), uint64(4+len(text)+8*len(blocks)))
 	top = binary.LittleEndian.AppendUint32(top, crc32.Checksum(top, s.sums))
