@@ -11,6 +11,10 @@ const (
 	// the whole prompt, so that nothing need be pulled.
 	pullWeight = 0.25
 
+	// equalLoad is how far apart costs of decode workers may be and count as
+	// equal: a report that is a second old is no better than that.
+	equalLoad = 0.02
+
 	// kvWeight is the weight of KV use against load, as in least_load.
 	kvWeight = 0.15
 )
@@ -66,8 +70,11 @@ func (c *CacheAware) bestDecode(need *workers.Need, pool *workers.Pool, in partn
 			blocks := max(c.book(l).matched(l.Seat, need), c.shared.blocks(need.Prompt.Chain))
 			cost -= pullWeight * float64(blocks) / float64(n)
 		}
-		if best < 0 || cost < least || cost == least && l.Picked < pool.Decode[best].Picked {
-			best, least = i, cost
+		if best < 0 || cost < least-equalLoad || cost <= least+equalLoad && l.Picked < pool.Decode[best].Picked {
+			best = i
+		}
+		if best == i || cost < least {
+			least = cost
 		}
 	}
 	return best

@@ -8,8 +8,10 @@ import (
 
 // Manual remembers where a routing key or session was sent, and sends it there
 // again for as long as that worker may be leased. A new key goes where
-// Config.Assignment says, a request without one to a random worker. At most
-// MaxKeys are remembered, each until it has not been used for MaxIdle.
+// Config.Assignment says, a request without one to a random worker. What names a
+// user or an application is no such key: there may be one for all requests, and
+// no load moves a key away. At most MaxKeys are remembered, each until it has not
+// been used for MaxIdle.
 type Manual struct {
 	cfg  Config
 	dice *dice
@@ -34,7 +36,7 @@ func newManual(cfg Config, d *dice) *Manual {
 // Pick implements Picker. It allocates for a key that is new.
 func (m *Manual) Pick(need *workers.Need, loads []*workers.Load, in partners) int {
 	m.expire(need.At)
-	if need.Sticky == 0 {
+	if need.Sticky == 0 || !need.Named {
 		return Random{m.dice}.Pick(need, loads, in)
 	}
 	a := m.keys[need.Sticky]

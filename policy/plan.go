@@ -139,7 +139,7 @@ func (c *CacheAware) planOne(v view, pools []workers.Pool) (best *book, offered 
 			if j == hinted {
 				o.cost -= o.work / hintShare
 			}
-			if best == nil || better(o.cost, least, l, chosen) {
+			if best == nil || o.better(offered, least, l.Picked < chosen.Picked) {
 				best, offered, chosen = b, o, l
 			}
 			if best == b || o.cost < least {
@@ -152,7 +152,7 @@ func (c *CacheAware) planOne(v view, pools []workers.Pool) (best *book, offered 
 
 // grant gives a request that waits a pair.
 func (c *CacheAware) grant(at int, w *workers.Waiter, now time.Time, backlog time.Duration, pools []workers.Pool) workers.Grant {
-	c.shared.see(w.Need.Prompt.Chain)
+	c.see(&w.Need.Prompt)
 	return workers.Grant{Waiter: at, Choice: c.chooseLocked(c.viewOf(&w.Need, now, backlog), pools)}
 }
 

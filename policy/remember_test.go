@@ -90,7 +90,7 @@ func TestCacheAwareTakesNoNonsense(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			a := newAsker(1, 1)
 			bad := workers.Memory{Learnt: map[string][]float64{}}
-			for _, name := range []string{ofSpeed, ofRatio, ofMean, ofShared, ofPace, ofKept, ofPool, "of another release"} {
+			for _, name := range []string{ofSpeed, ofRatio, ofMean, ofShared, ofBlock, ofPace, ofKept, ofPool, "of another release"} {
 				bad.Learnt[name] = tt.numbers
 			}
 			if len(tt.numbers) == 1 {
@@ -138,17 +138,62 @@ func TestCacheAwareTellsChanges(t *testing.T) {
 	}
 }
 
-// TestBlockKind: blocks that are made in another way are of another kind. The
-// number is written down, so that who changes how blocks are hashed notices.
+// TestBlockKind: the number is written down, so that who changes how blocks are
+// hashed notices.
 func TestBlockKind(t *testing.T) {
-	cfg := DefaultConfig()
-	kind := blockKind(cfg)
-	cfg.BlockBytes *= 2
-	if blockKind(cfg) == kind {
-		t.Error("longer blocks are of the same kind")
-	}
-	if want := uint64(0x649e48e2270a164d); kind != want {
+	if kind, want := blockKind(), uint64(0x649e48e2270a144d); kind != want {
 		t.Errorf("blocks are of kind %#x, want %#x: a snapshot of the release before is ignored; if that is meant, write down the new one", kind, want)
+	}
+}
+
+// TestCacheAwareRemembersHowLongBlocksAre: blocks are as long as they were, and
+// those of another length are not taken.
+func TestCacheAwareRemembersHowLongBlocksAre(t *testing.T) {
+	sizedBy := func(bytes int) *asker {
+		a := newAsker(2, 1)
+		a.c.UseBlocks(bytes)
+		a.c.block.sized = true
+		chain := chainAt(1, 0, 30)
+		for _, l := range a.pools[0].Prefill {
+			a.c.book(l).kv = 1e6
+			a.c.fit(a.c.book(l))
+			a.c.Stored(l.Seat, chain)
+		}
+		a.c.shared.see(chain)
+		return a
+	}
+	fixed := func() *asker {
+		a := newAsker(2, 1)
+		a.c.block.fixed = true
+		return a
+	}
+	for _, tt := range []struct {
+		name          string
+		to            *asker
+		bytes, blocks int
+		sized         bool
+	}{
+		{"as long as at first", newAsker(2, 1), 2048, 30, true},
+		{"of a length that is fixed", fixed(), BlockBytes, 0, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			from := sizedBy(2048)
+			tt.to.c.Adopt(from.c.Overall().Memory)
+			l := tt.to.pools[0].Prefill[0]
+			got := tt.to.c.Recall(l.Seat, l.Worker, from.c.Remember(0, from.pools[0].Prefill[0].Worker, nil))
+			if got != tt.blocks || tt.to.c.BlockBytes() != tt.bytes || tt.to.c.block.sized != tt.sized {
+				t.Errorf("%d blocks of %d bytes are known, fitted %t; want %d of %d, %t", got, tt.to.c.BlockBytes(), tt.to.c.block.sized, tt.blocks, tt.bytes, tt.sized)
+			}
+			if n := len(tt.to.c.shared.chain); n != tt.blocks {
+				t.Errorf("%d blocks are looked at for what all share, want %d", n, tt.blocks)
+			}
+			late := tt.to.pools[0].Prefill[1]
+			tt.to.c.block.fixed = false
+			tt.to.c.UseBlocks(1024)
+			if got := tt.to.c.Recall(late.Seat, late.Worker, from.c.Remember(1, from.pools[0].Prefill[1].Worker, nil)); got != 0 {
+				t.Errorf("%d blocks of a length of before are known", got)
+			}
+		})
 	}
 }
 

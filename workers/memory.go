@@ -17,7 +17,7 @@ type Memory struct {
 type Overall struct {
 	Memory
 
-	// Kind tells how blocks are made: those of another kind mean nothing.
+	// Kind tells how blocks are hashed: those of another kind mean nothing.
 	Kind uint64
 
 	// Changes is another number whenever anything that is remembered, of
@@ -40,6 +40,7 @@ type Rememberer interface {
 	Remember(seat int, w *Worker, dst []uint64) Memory
 
 	// Recall takes in what Remember has told, for the worker that has that seat
-	// now. It keeps no part of m.
-	Recall(seat int, w *Worker, m Memory)
+	// now, and returns how many blocks are known of it then. It keeps no part of
+	// m.
+	Recall(seat int, w *Worker, m Memory) (blocks int)
 }

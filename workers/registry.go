@@ -68,8 +68,14 @@ func (r *Registry) setChooser(c Chooser) {
 	r.learner, _ = c.(Learner)
 }
 
-// ReadsPrompts reports whether the Chooser wants to know a prompt's whole chain.
-func (r *Registry) ReadsPrompts() bool { return r.looker != nil }
+// BlockBytes returns how long the blocks of a prompt's chain are to be; 0: the
+// Chooser wants no chain.
+func (r *Registry) BlockBytes() int {
+	if r.looker == nil {
+		return 0
+	}
+	return r.looker.BlockBytes()
+}
 
 // SetJudge makes j judge the workers. It is called before anything is leased
 // and before Run.

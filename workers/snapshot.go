@@ -49,7 +49,7 @@ type SnapshotEvent struct {
 // back.
 const forgetAfter = 24 * time.Hour
 
-var errKind = errors.New("its blocks are made in another way than this release makes them")
+var errKind = errors.New("its blocks are hashed in another way than this release makes them")
 
 // NewKeeper returns a Keeper; nil if the registry's Chooser has nothing to
 // remember. Tell is called with each event, by any goroutine.
@@ -195,8 +195,8 @@ func (k *Keeper) recall(w *Worker, facts *Facts, last Report) (Event, bool) {
 	if why := m.changed(now); why != "" {
 		event.Kind, event.Reason = Unrecalled, why
 	} else {
-		k.chooser.Recall(w.Seat(), w, m.memory())
-		event.Reason = fmt.Sprintf("%d blocks, as of %v ago", len(m.Blocks), now.At.Sub(m.At).Round(time.Second))
+		blocks := k.chooser.Recall(w.Seat(), w, m.memory())
+		event.Reason = fmt.Sprintf("%d blocks, as of %v ago", blocks, now.At.Sub(m.At).Round(time.Second))
 	}
 	k.mu.Lock() // not earlier: what is being taken in may be written meanwhile
 	delete(k.pending, w.rememberedAs())

@@ -49,12 +49,13 @@ func (m *rememberer) Remember(_ int, w *Worker, dst []uint64) Memory {
 	return known
 }
 
-func (m *rememberer) Recall(_ int, w *Worker, known Memory) {
+func (m *rememberer) Recall(_ int, w *Worker, known Memory) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known.Blocks = slices.Clone(known.Blocks)
 	m.known[w.ID] = known
 	m.changes++
+	return len(known.Blocks)
 }
 
 // learn makes m know blocks of a worker.

@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"pdrouter/policy"
 	"pdrouter/workers"
 
 	"go.uber.org/zap"
@@ -22,9 +21,10 @@ const snapshotInterval = 30 * time.Second
 
 // snapshotSettings are those about what outlives the router.
 func (in *intake) snapshotSettings() []setting {
-	return []setting{
-		{name: "index-snapshot", value: newText(&in.cfg.IndexSnapshot, "file"), usage: "cache_aware: file for what is known of the workers' caches and speeds, written every 30 s and at the end, read at the start; none: a router that is restarted begins anew"},
-	}
+	return ofPolicies(
+		[]string{"cache_aware"},
+		setting{name: "index-snapshot", value: newText(&in.cfg.IndexSnapshot, "file"), usage: "cache_aware: file for what is known of the workers' caches and speeds, written every 30 s and at the end, read at the start; none: a router that is restarted begins anew"},
+	)
 }
 
 // checkSnapshot reports why the file of --index-snapshot could not be kept.
@@ -64,17 +64,14 @@ func (c Config) checkSnapshot() error {
 }
 
 // newKeeper returns what keeps the file of --index-snapshot; nil: there is none
-// to be kept.
+// to be kept, or the policies have nothing to remember, of which the setting
+// warns.
 func (d *daemon) newKeeper() *workers.Keeper {
 	if d.cfg.IndexSnapshot == "" {
 		return nil
 	}
-	cfg := workers.KeeperConfig{File: d.cfg.IndexSnapshot, MaxBlocks: policy.DefaultConfig().MaxBlocks, Interval: snapshotInterval}
-	keeper := workers.NewKeeper(d.registry, cfg, d.logSnapshot)
-	if keeper == nil {
-		d.log.Warn("index snapshot not kept: only cache_aware has something to remember", zap.String("file", cfg.File))
-	}
-	return keeper
+	cfg := workers.KeeperConfig{File: d.cfg.IndexSnapshot, MaxBlocks: d.cfg.Choosing.MaxBlocks, Interval: snapshotInterval}
+	return workers.NewKeeper(d.registry, cfg, d.logSnapshot)
 }
 
 // logSnapshot logs what became of the file of --index-snapshot.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -163,12 +164,18 @@ func TestSnapshotOfNonsense(t *testing.T) {
 	}
 }
 
-// TestSnapshotNeedsAMemory: with a policy that remembers nothing, that is said.
+// TestSnapshotNeedsAMemory: with a policy that remembers nothing, no file is
+// kept, and that is said.
 func TestSnapshotNeedsAMemory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "index")
-	f := newFleet(t, fleetPlan{dialect: sim.SGLang, config: func(cfg *Config) { cfg.Policy, cfg.IndexSnapshot = "random", file }})
-	if f.keeper != nil || f.linesOf("index snapshot not kept: only cache_aware has something to remember") != 1 {
+	p := startServe(t, append(workerFlags(startEngine(t, sim.SGLang, sim.Prefill, nil), startEngine(t, sim.SGLang, sim.Decode, nil)), "--policy", "random", "--index-snapshot", file)...)
+	if !strings.Contains(p.log(), "it is for cache_aware only; in use: random") {
 		t.Error("nothing is said of a snapshot that is not kept")
+	}
+	p.terminate(t)
+	p.wantExit(t, 10*time.Second)
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("there is a file: %v", err)
 	}
 }
 
