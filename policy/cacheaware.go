@@ -39,7 +39,8 @@ type CacheAware struct {
 	most    int          // in a choice: blocks that the worker which holds most of the prompt does; below 0: none was asked
 	need    workers.Need // the one that is being chosen for; here it costs no allocation
 
-	otherPrefill, otherDecode Picker // for a leg that has another policy; nil: it has not
+	otherPrefill, otherDecode Picker     // for a leg that has another policy; nil: it has not
+	keyed                     [2]*Manual // for requests with a routing key, by role; nil: these are like all
 }
 
 // NewCacheAware returns the policy.
@@ -193,17 +194,21 @@ func (c *CacheAware) chooseLocked(v view, pools []workers.Pool) workers.Choice {
 }
 
 // bestPrefill returns the place of the worker with the least cost among those
-// which are in; among equals, of the one that holds most of the prompt, and then
-// of the one leased least recently.
+// which are in; among equals, of the one that holds most of the prompt, then of
+// the one that a hint points to, and then of the one leased least recently.
 func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at int, cost time.Duration) {
-	if c.otherPrefill != nil {
-		return c.otherPrefill.Pick(v.need, pool.Prefill, in), 0
+	if p := c.other(workers.Prefill, v.need); p != nil {
+		return p.Pick(v.need, pool.Prefill, in), 0
 	}
+	return c.ownPrefill(v, pool.Prefill, in)
+}
+
+func (c *CacheAware) ownPrefill(v view, loads []*workers.Load, in partners) (at int, cost time.Duration) {
 	at = -1
 	var best offer
-	hinted := hint(v.need, pool.Prefill, in)
-	due := c.dueShares(pool.Prefill, in)
-	for i, l := range pool.Prefill {
+	hinted := hint(v.need, loads, in)
+	due := c.dueShares(loads, in)
+	for i, l := range loads {
 		if !in.have(i) {
 			continue
 		}
@@ -219,7 +224,7 @@ func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at in
 		if l.Weight < 1 && b.credit < 0 && due {
 			continue
 		}
-		if at < 0 || o.better(best, cost, l.Picked < pool.Prefill[at].Picked) {
+		if at < 0 || o.better(best, cost, goesFirst(l, loads[at], i == hinted, at == hinted)) {
 			at, best = i, o
 		}
 		if at == i || o.cost < cost {
@@ -251,19 +256,25 @@ func hint(need *workers.Need, loads []*workers.Load, in partners) int {
 // better reports whether o is to be preferred to the best so far. Costs are
 // estimates: those nearly equal are. Then the worker is taken that holds more of
 // the prompt, so that engines which are faster than can be told apart compute
-// nothing twice either; and then the one that was leased least recently.
-func (o offer) better(best offer, least time.Duration, earlier bool) bool {
+// nothing twice either; and then the one that goes first.
+func (o offer) better(best offer, least time.Duration, first bool) bool {
 	slack := least/equalShare + equalTime
 	if o.cost < least-slack || o.cost > least+slack {
 		return o.cost < least
 	}
-	return o.counts > best.counts || o.counts == best.counts && earlier
+	return o.counts > best.counts || o.counts == best.counts && first
+}
+
+// goesFirst reports whether l goes before the best so far where their offers are
+// equal: if a hint points to it, or else if it was leased less recently.
+func goesFirst(l, best *workers.Load, hinted, bestHinted bool) bool {
+	return hinted || !bestHinted && l.Picked < best.Picked
 }
 
 // Costs are equal if they differ by no more than these.
 const (
 	equalShare = 50 // one part in so many
-	equalTime  = time.Millisecond
+	equalTime  = 5 * time.Millisecond
 )
 
 // commit counts a choice: the leg's work, and the blocks that its worker will

@@ -34,7 +34,8 @@ type Config struct {
 	BalanceRel    float64       // of bucket: ratio of load
 	MaxIdle       time.Duration // of manual: how long an unused key is remembered
 	MaxKeys       int           // of manual: how many keys are remembered
-	Assignment    string        // of manual: where a new key goes: random, min_load, min_group
+	Assignment    string        // of manual: where a new key goes: random, min_load, min_group, or delegate, which is random unless Override
+	Override      bool          // whether manual has requests with a key, whatever the policy
 	Seed          uint64        // of what is random
 }
 

@@ -47,14 +47,9 @@ func (c *CacheAware) Next(now time.Time, waiting []*workers.Waiter, pools []work
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	backlog := c.backlog(now, pools)
-	oldest := 0
-	for i, w := range waiting {
-		if w.Since.Before(waiting[oldest].Since) {
-			oldest = i
-		}
-	}
-	if expires := waiting[oldest].Since.Add(c.cfg.Hold); !expires.After(now) || c.speed.n < speedLearnt || c.otherPrefill != nil {
-		return c.grant(oldest, waiting[oldest], now, backlog, pools), time.Time{}
+	at, oldest := c.atOnce(now, waiting)
+	if at >= 0 {
+		return c.grant(at, waiting[at], now, backlog, pools), time.Time{}
 	}
 	if !c.anyDry(now, pools) {
 		return workers.NoGrant(), c.wake(now, waiting[oldest].Since.Add(c.cfg.Hold), pools)
@@ -125,6 +120,7 @@ func (c *CacheAware) order(now time.Time, waiting []*workers.Waiter, pools []wor
 func (c *CacheAware) planOne(v view, pools []workers.Pool) (best *book, offered offer) {
 	var (
 		chosen *workers.Load
+		atHint bool // whether a hint points to it
 		least  time.Duration
 	)
 	for i := range pools {
@@ -139,8 +135,8 @@ func (c *CacheAware) planOne(v view, pools []workers.Pool) (best *book, offered 
 			if j == hinted {
 				o.cost -= o.work / hintShare
 			}
-			if best == nil || o.better(offered, least, l.Picked < chosen.Picked) {
-				best, offered, chosen = b, o, l
+			if best == nil || o.better(offered, least, goesFirst(l, chosen, j == hinted, atHint)) {
+				best, offered, chosen, atHint = b, o, l, j == hinted
 			}
 			if best == b || o.cost < least {
 				least = o.cost

@@ -200,20 +200,21 @@ func TestCacheAwareRemembersHowLongBlocksAre(t *testing.T) {
 // TestHeldIsCopiedWhileUsed: a copy that is made while the set is used has what
 // is held all the time. It is for the race detector, too.
 func TestHeldIsCopiedWhileUsed(t *testing.T) {
-	h := filled(1 << 16)
+	const blocks = 1 << 14
+	h := filled(blocks)
 	stay := chainAt(1, 1, 64)
 	h.use(stay)
 	copies := make(chan []uint64)
-	for range 20 {
+	for range 5 {
 		go func() { copies <- h.appendOldest(nil) }()
-		for i := range 300 { // a third of what would have the copy end before it is whole
+		for i := range 60 { // less than what would have the copy end before it is whole
 			h.use(stay)
 			if i%8 == 0 {
 				h.use(chainAt(1<<20+i, 1, 64))
-				h.resize(1<<16 + i%2)
+				h.resize(blocks + i%2)
 			}
 		}
-		copied, again := <-copies, newHeld(2, 1<<16)
+		copied, again := <-copies, newHeld(2, blocks)
 		again.fill(copied)
 		if n := again.match(stay, 0); n != len(stay) {
 			t.Errorf("%d of %d blocks that are always held are in a copy of %d", n, len(stay), len(copied))

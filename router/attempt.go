@@ -289,16 +289,18 @@ func (a *attempt) failure() error {
 func (a *attempt) overtime() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	left := a.h.cfg.RequestTimeout - time.Since(a.began)
+	took := time.Since(a.began)
+	left := a.h.cfg.RequestTimeout - took
 	switch {
-	case !a.call.streaming && left <= 0:
-		a.cancel(errTimeout)
-	case !a.inTime():
+	case (a.call.streaming || took >= a.h.cfg.FirstByte) && !a.inTime():
 		if a.first == nil && a.ctx.Err() == nil {
 			a.first = &Error{Status: http.StatusGatewayTimeout, Code: "first_byte_timeout", Message: "The engines sent no token in time."}
 		}
 		a.cancel(errNoToken)
-	case !a.call.streaming:
+	case a.call.streaming:
+	case left <= 0:
+		a.cancel(errTimeout)
+	default:
 		a.patience.Reset(left)
 	}
 }

@@ -39,6 +39,7 @@ var allowed = map[string][]string{
 	"sim":            {},
 	"bench":          {"policy", "workers", "sim"},
 	"bench/chaos":    {"sim"},
+	"bench/table":    {"bench", "policy"},
 	"bench/overhead": {"exchange", "health", "policy", "workers", "golang.org/x/term"},
 }
 

@@ -49,6 +49,10 @@ func shares(engines []*sim.Engine) []int {
 	return n
 }
 
+// computes makes an engine take a time for its prompts. If it took none, it
+// would not matter to cache_aware where a prompt goes.
+func computes(c *sim.Config) { c.PrefillPerToken = 20 * time.Microsecond }
+
 // A hundred requests that arrive at one time spread as if they had come one by
 // one, though none has answered yet when the last one is placed: with
 // prefix_hash no worker gets more than its load bound, 1.25 times the average,
@@ -76,7 +80,7 @@ func TestBurstSpreads(t *testing.T) {
 				c.KVTokens = 1 << 18
 				c.DecodePerToken = 125 * time.Millisecond // so that none ends before the last has come
 				if tt.policy == "cache_aware" {
-					c.PrefillPerToken = 20 * time.Microsecond // else it does not matter where a prompt goes
+					computes(c)
 				}
 			}, config: func(c *Config) {
 				c.Policy, c.Choosing.BalanceBelow = tt.policy, 0
@@ -106,7 +110,7 @@ func TestSamePromptSamePair(t *testing.T) {
 	const times, size = 20, 4096
 	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
 		t.Run(dialect, func(t *testing.T) {
-			f := newFleet(t, fleetPlan{dialect: dialect})
+			f := newFleet(t, fleetPlan{dialect: dialect, engine: computes})
 			client := newClient(t)
 			for range times {
 				complete(t, client, f.base, prompt(7, size), 4)
@@ -132,7 +136,7 @@ func TestSamePromptSamePair(t *testing.T) {
 func TestDifferentPromptsSpread(t *testing.T) {
 	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
 		t.Run(dialect, func(t *testing.T) {
-			f := newFleet(t, fleetPlan{dialect: dialect})
+			f := newFleet(t, fleetPlan{dialect: dialect, engine: computes})
 			client := newClient(t)
 			for i := range 30 {
 				complete(t, client, f.base, prompt(i, 2048), 2)

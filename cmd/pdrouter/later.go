@@ -18,7 +18,7 @@ func laterSettings() []setting {
 	var all []setting
 	for _, f := range []feature{
 		probes(), readers(), admission(), overload(),
-		override(), kubernetesDiscovery(), tracing(), keepAlive(),
+		kubernetesDiscovery(), tracing(), keepAlive(),
 	} {
 		for _, s := range f.settings {
 			s.standing, s.reason = later, f.reason
@@ -69,13 +69,6 @@ func overload() feature {
 		{name: "worker-overload-token-usage", value: number(0.8), usage: "KV usage from which a worker is full"},
 		{name: "worker-overload-waiting-requests", value: whole(8), usage: "waiting requests from which it is"},
 		{name: "worker-overload-shed", value: off(), usage: "refuse when all are full"},
-	}}
-}
-
-func override() feature {
-	return feature{"a routing key is a hint to cache_aware, and decides with --policy manual and consistent_hashing", []setting{
-		{name: "routing-key-override", value: off(), usage: "a routing key is above any policy"},
-		{name: "sticky-sessions", value: off(), usage: "the same as --routing-key-override"},
 	}}
 }
 

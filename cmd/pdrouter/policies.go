@@ -25,9 +25,11 @@ func (in *intake) routingSettings() []setting {
 		{name: "policy", value: newChoice(&c.Policy, names), choices: names, usage: "how a pair is chosen; docs/policies.md tells what each does"},
 		{name: "prefill-policy", value: newChoice(&c.PrefillPolicy, names), choices: names, usage: "the policy of the prefill leg, where it is another"},
 		{name: "decode-policy", value: newChoice(&c.DecodePolicy, names), choices: names, usage: "the policy of the decode leg, where it is another"},
+		{name: "routing-key-override", value: newSwitch(&p.Override), usage: "a request with a routing key goes where manual remembers that key, whatever the policy"},
+		{name: "sticky-sessions", value: newSwitch(&p.Override), hint: true, usage: "the same as --routing-key-override"},
 	}, ofPolicies(
 		[]string{"cache_aware"},
-		setting{name: "max-index-blocks", value: newWhole(&p.MaxBlocks), usage: "cache_aware: most blocks of 512 bytes of prompt in the prefix index, for all workers; each takes 27 bytes at most"},
+		setting{name: "max-index-blocks", value: newWhole(&p.MaxBlocks), usage: "cache_aware: most blocks of prompt in the prefix index, of 512 bytes or as long as the engines', for all workers; each takes 27 bytes at most"},
 		setting{name: "prefill-hold", value: newHold(&p.Hold), usage: "cache_aware: how long a request may be kept for a worker that is about to be free, such as 4s; off: it is sent at once"},
 	), ofPolicies(
 		[]string{"prefix_hash", "consistent_hashing"},
@@ -57,7 +59,7 @@ func (in *intake) routingSettings() []setting {
 		[]string{"manual"},
 		setting{name: "max-idle-secs", value: newSeconds(&p.MaxIdle), usage: "manual: seconds for which a routing key that is not used is remembered"},
 		setting{name: "sticky-key-idle-secs", value: newSeconds(&p.MaxIdle), hint: true, usage: "the same as --max-idle-secs"},
-		setting{name: "assignment-mode", value: newChoice(&p.Assignment, modes), choices: modes, usage: "manual: where a new key goes: random, min_load, min_group (the fewest keys) or delegate (as random)"},
+		setting{name: "assignment-mode", value: newChoice(&p.Assignment, modes), choices: modes, usage: "manual: where a new key goes: random, min_load, min_group (the fewest keys) or delegate (with --routing-key-override: where the policy would send it)"},
 	))
 }
 
@@ -72,7 +74,7 @@ func ofPolicies(names []string, settings ...setting) []setting {
 // unread returns what to say of s if no policy in use reads it; else nothing.
 func (s *setting) unread(c Config) string {
 	prefill, decode := c.legPolicies()
-	if len(s.policies) == 0 || slices.Contains(s.policies, prefill) || slices.Contains(s.policies, decode) {
+	if len(s.policies) == 0 || c.Choosing.Override && slices.Contains(s.policies, "manual") || slices.Contains(s.policies, prefill) || slices.Contains(s.policies, decode) {
 		return ""
 	}
 	inUse := prefill

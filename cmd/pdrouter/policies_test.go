@@ -56,13 +56,13 @@ func TestPolicySettings(t *testing.T) {
 		"--max-index-blocks 7 --prefill-hold 1m30s --prefix-hash-load-factor 1.5 --prefix-hash-balance-abs-threshold 3 "+
 		"--least-load-kv-pressure-weight 0.25 --least-load-default-throughput 100 --least-load-mean-prefill-tokens 50 --least-load-max-waiting-requests 4 "+
 		"--power-of-two-load-metric requests --bucket-adjust-interval-secs 2.5 --balance-abs-threshold 9 --spill-rel-threshold 2 "+
-		"--sticky-key-idle-secs 60 --assignment-mode min_group")...)
+		"--sticky-key-idle-secs 60 --assignment-mode min_group --sticky-sessions")...)
 	want := policy.DefaultConfig()
 	want.MaxBlocks, want.Hold = 7, 90*time.Second
 	want.LoadFactor, want.BalanceBelow = 1.5, 3
 	want.KVWeight, want.Throughput, want.PromptTokens, want.MaxWaiting = 0.25, 100, 50, 4
 	want.Metric, want.AdjustBuckets, want.BalanceAbs, want.BalanceRel = "requests", 2500*time.Millisecond, 9, 2
-	want.MaxIdle, want.Assignment = time.Minute, "min_group"
+	want.MaxIdle, want.Assignment, want.Override = time.Minute, "min_group", true
 	if cfg.Choosing != want {
 		t.Errorf("the settings make\n%+v, want\n%+v", cfg.Choosing, want)
 	}
@@ -75,6 +75,8 @@ func TestSettingsOfOtherPoliciesAreWarnedOf(t *testing.T) {
 		{"--policy bucket --balance-abs-threshold 1", "balance-abs-threshold", ""},
 		{"--policy round_robin --prefill-policy bucket --balance-abs-threshold 1", "balance-abs-threshold", ""},
 		{"--policy round_robin --decode-policy random --prefill-hold 1s", "prefill-hold", "it is for cache_aware only; in use: round_robin and random"},
+		{"--policy cache_aware --max-idle-secs 60", "max-idle-secs", "it is for manual only"},
+		{"--policy cache_aware --max-idle-secs 60 --routing-key-override", "max-idle-secs", ""},
 		{"--policy power_of_two --least-load-kv-pressure-weight 1", "least-load-kv-pressure-weight", ""},
 		{"--policy cache_aware --cache-threshold 0.5", "cache-threshold", "there is nothing to tune"},
 		{"--policy bucket --cache-ttl-secs 5", "cache-ttl-secs", "time alone evicts nothing"},

@@ -49,7 +49,7 @@ func TestOneWorkersPrefixHitsRise(t *testing.T) {
 	const size, tokens = 8192, 8192 / 4 // of a simulated engine
 	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
 		t.Run(dialect, func(t *testing.T) {
-			f := newFleet(t, fleetPlan{dialect: dialect, config: func(c *Config) { c.Policy = "cache_aware" }})
+			f := newFleet(t, fleetPlan{dialect: dialect, engine: computes})
 			client := newClient(t)
 			before := f.read(t, page{}, 0)
 			for range 6 {
