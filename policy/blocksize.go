@@ -69,6 +69,10 @@ func (c *CacheAware) BlockBytes() int { return int(c.block.bytes.Load()) }
 func (c *CacheAware) UseBlocks(bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.useBlocks(bytes)
+}
+
+func (c *CacheAware) useBlocks(bytes int) {
 	if !c.block.fixed && bytes >= leastBlock && bytes <= mostBlock && bits.OnesCount(uint(bytes)) == 1 {
 		c.setBlocks(bytes)
 	}

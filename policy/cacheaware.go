@@ -28,15 +28,16 @@ type CacheAware struct {
 	block blockSize
 	seats atomic.Pointer[[]*book] // by seat; some are nil; replaced, not changed
 
-	mu     sync.Mutex // guards the rest; taken under the registry's lock
-	serial uint32
-	speed  speed
-	mean   time.Duration // of the legs' work, of late
-	ratio  ratio
-	shared shared
-	plan   []planned
-	most   int          // in a choice: blocks that the worker which holds most of the prompt does; below 0: none was asked
-	need   workers.Need // the one that is being chosen for; here it costs no allocation
+	mu      sync.Mutex // guards the rest; taken under the registry's lock
+	serial  uint32
+	changes uint64 // choices that were made and legs that have ended
+	speed   speed
+	mean    time.Duration // of the legs' work, of late
+	ratio   ratio
+	shared  shared
+	plan    []planned
+	most    int          // in a choice: blocks that the worker which holds most of the prompt does; below 0: none was asked
+	need    workers.Need // the one that is being chosen for; here it costs no allocation
 
 	otherPrefill, otherDecode Picker     // for a leg that has another policy; nil: it has not
 	keyed                     [2]*Manual // for requests with a routing key, by role; nil: these are like all
@@ -279,6 +280,7 @@ const (
 // commit counts a choice: the leg's work, and the blocks that its worker will
 // hold.
 func (c *CacheAware) commit(v view, pool *workers.Pool, best *workers.Choice) {
+	c.changes++
 	l := pool.Prefill[best.Prefill]
 	b := c.book(l)
 	o := c.offer(b, l.Seat, v)

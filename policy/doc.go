@@ -39,7 +39,9 @@
 // took too long; how many bytes make a token (ratio), which is what a KV pool
 // in tokens is measured by, and, with what engines report, how long blocks are
 // (blockSize); and which blocks nearly all prompts begin with (shared).
-// [CacheAware.Known] tells.
+// [CacheAware.Known] tells. [CacheAware.Remember] and [CacheAware.Overall] give
+// all of it as plain values, which a router that is started again gives back
+// (workers.Keeper).
 //
 // # Units
 //

@@ -24,6 +24,8 @@ type held struct {
 	table   atomic.Pointer[table]
 	version atomic.Uint64 // grows whenever the set changes; no two sets have the same
 
+	copying sync.Mutex // there is one copy at a time; taken before mu
+
 	mu    sync.Mutex // for writers; guards the rest and the table's lists
 	count int
 	limit int
@@ -35,6 +37,10 @@ type table struct {
 	nodes []node          // node 0 is the list's end and its beginning
 	free  uint32          // list of nodes that were dropped, by older; 0: none
 	used  uint32          // nodes from here on have never been used
+
+	// copied is the newest node that a copy which is under way has; 0: the copy
+	// has none, or there is no copy. See held.appendOldest.
+	copied uint32
 }
 
 // A node is a block: 16 bytes, and 11 more in slots.
@@ -172,6 +178,9 @@ func (h *held) growLocked(old *table) *table {
 		t.nodes[to].key = key
 		t.insert(key, to)
 		t.pushNewest(to)
+		if place == old.copied {
+			t.copied = to
+		}
 	}
 	h.table.Store(t)
 	return t
@@ -224,18 +233,6 @@ func (h *held) clear() {
 	h.table.Store(newTable(min(leastNodes, h.limit)))
 	h.count = 0
 	h.version.Add(1)
-}
-
-// appendOldest appends all blocks to dst, the oldest first: used one by one in
-// that order they make the same set.
-func (h *held) appendOldest(dst []uint64) []uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t := h.table.Load()
-	for place := t.nodes[0].newer; place != 0; place = t.nodes[place].newer {
-		dst = append(dst, t.nodes[place].key)
-	}
-	return dst
 }
 
 // size returns how many blocks are held, and how many may be.
@@ -292,5 +289,8 @@ func (t *table) pushNewest(place uint32) {
 // unlink takes a node out of the list.
 func (t *table) unlink(place uint32) {
 	n := &t.nodes[place]
+	if place == t.copied {
+		t.copied = n.older
+	}
 	t.nodes[n.newer].older, t.nodes[n.older].newer = n.older, n.newer
 }

@@ -39,6 +39,7 @@ func (c *CacheAware) Ended(seat int, p workers.Prefilled) {
 	if b == nil {
 		return
 	}
+	c.changes++
 	took := b.queue.end(p.At, p.Expect.Ticket)
 	if !p.OK {
 		b.held.forget(p.Prompt.Chain, p.Expect.Blocks)
@@ -219,24 +220,6 @@ func (c *CacheAware) Known(now time.Time) (known []Knowledge, bytesPerToken floa
 		bytesPerToken = c.ratio.value()
 	}
 	return known, bytesPerToken
-}
-
-// Snapshot appends to dst the blocks that a worker is believed to hold, the
-// oldest first.
-func (c *CacheAware) Snapshot(seat int, dst []uint64) []uint64 {
-	if b := c.at(seat); b != nil {
-		return b.held.appendOldest(dst)
-	}
-	return dst
-}
-
-// Restore takes in the blocks of a snapshot, for a worker that has been seen.
-func (c *CacheAware) Restore(seat int, blocks []uint64) {
-	if b := c.at(seat); b != nil {
-		for i := range blocks {
-			b.held.use(blocks[i : i+1])
-		}
-	}
 }
 
 // Stored says that a worker holds all blocks of a chain, and Evicted that it

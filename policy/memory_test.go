@@ -127,19 +127,6 @@ func TestCacheAwareForgets(t *testing.T) {
 	}
 }
 
-func TestCacheAwareRestores(t *testing.T) {
-	a, b := newAsker(1, 1), newAsker(1, 1)
-	for i := range 20 {
-		chain := chainAt(i+1, 3, 30)
-		a.end(a.ask(chain), chain)
-	}
-	b.ask(chainAt(99, 0, 1))
-	b.c.Restore(0, a.c.Snapshot(0, nil))
-	if got := b.ask(chainAt(7, 3, 30)).Expect.Blocks; got != 30 {
-		t.Errorf("%d of 30 blocks are known after a snapshot was restored", got)
-	}
-}
-
 // TestCacheAwareMemoryIsBounded is BUG-078 and BUG-079: long prompts that never
 // come again, on workers that come and go.
 func TestCacheAwareMemoryIsBounded(t *testing.T) {
@@ -188,7 +175,8 @@ func TestCacheAwareIsUsedByMany(t *testing.T) {
 				case 30:
 					a.c.Gone(g)
 				case 40:
-					a.c.Snapshot(g, nil)
+					a.c.Remember(g, a.pools[0].Prefill[g].Worker, nil)
+					a.c.Overall()
 					a.c.Known(time.Unix(1e9, 0))
 				}
 			}

@@ -16,7 +16,8 @@ type Registry struct {
 	cfg     Config
 	conns   exchange.Config
 	observe func(Event)
-	judge   Judge // nil: everything is permitted
+	judge   Judge   // nil: everything is permitted
+	keeper  *Keeper // nil: nothing is remembered over a restart
 
 	chooser Chooser
 	looker  Looker  // the chooser, if it is one; else nil, as the others

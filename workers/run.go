@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -64,6 +65,8 @@ func (r *Registry) visit(ctx context.Context, w *Worker) time.Duration {
 	}
 	if r.read != nil && !r.cfg.NoReports {
 		r.readReport(ctx, w)
+	} else {
+		r.recall(w, Report{})
 	}
 	return spread(r.cfg.LoadInterval)
 }
@@ -100,6 +103,9 @@ func (r *Registry) readReport(ctx context.Context, w *Worker) {
 	w.unread = event.Reason
 	event.From, event.To = w.state(), w.state()
 	r.mu.Unlock()
+	if told || errors.As(err, new(*MetricsOffError)) {
+		r.recall(w, now)
+	}
 	if r.learner != nil && told {
 		r.learner.Reported(w.Seat(), now)
 	}

@@ -159,19 +159,21 @@ type EventKind uint8
 
 // The kinds.
 const (
-	Changed EventKind = iota // its state, or the reason for it
-	Added                    // it is looked at from now on
-	Removed                  // it gets no new requests any more
-	Gone                     // its last lease has ended, and it is forgotten
-	Learned                  // after a recheck it is no longer what it was
-	Misfit                   // it cannot be paired with a worker of the other role
-	Unread                   // its reports cannot be read
-	Read                     // they can be read again
+	Changed    EventKind = iota // its state, or the reason for it
+	Added                       // it is looked at from now on
+	Removed                     // it gets no new requests any more
+	Gone                        // its last lease has ended, and it is forgotten
+	Learned                     // after a recheck it is no longer what it was
+	Misfit                      // it cannot be paired with a worker of the other role
+	Unread                      // its reports cannot be read
+	Read                        // they can be read again
+	Recalled                    // what was known of it before the router was restarted is known again
+	Unrecalled                  // that is of no use any more
 )
 
 // String returns the kind's name, as in logs.
 func (k EventKind) String() string {
-	return [...]string{"changed", "added", "removed", "gone", "learned", "misfit", "unread", "read"}[k]
+	return [...]string{"changed", "added", "removed", "gone", "learned", "misfit", "unread", "read", "recalled", "unrecalled"}[k]
 }
 
 // An Event is something that happened to a worker. Kinds but Changed leave

@@ -81,6 +81,10 @@ type Config struct {
 	Policy, PrefillPolicy, DecodePolicy string
 	Choosing                            policy.Config
 
+	// IndexSnapshot is the file in which what the policy knows outlives the
+	// router. Default empty: it does not.
+	IndexSnapshot string
+
 	// DiscoveryProvider is who else tells the workers: "file", or "kubernetes",
 	// which is not acted on. Default empty: nobody.
 	DiscoveryProvider string
@@ -134,6 +138,7 @@ func (c Config) Validate() error {
 		c.checkListeners(),
 		c.checkAdmin(),
 		c.checkDiscovery(),
+		c.checkSnapshot(),
 		c.Choosing.Validate(),
 		fileFault,
 		fleet.Validate(),

@@ -31,7 +31,8 @@ type daemon struct {
 	canaries  *health.Canaries
 	handler   *router.Handler
 	admin     *admin.API
-	discovery *discovery // nil without --discovery-file
+	discovery *discovery      // nil without --discovery-file
+	keeper    *workers.Keeper // nil without --index-snapshot
 	met       *metrics.Metrics
 	collected *prometheus.Registry
 
@@ -58,6 +59,7 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 	if d.registry, err = workers.NewRegistry(cfg.Workers, cfg.Exchange, chooser, d.logWorker); err != nil {
 		return nil, asConfigFault(err)
 	}
+	d.keeper = d.newKeeper()
 	judge := health.NewJudge(cfg.Health, d.registry, d.heed)
 	d.registry.SetJudge(judge)
 	d.monitor = health.NewMonitor(judge)
@@ -117,12 +119,18 @@ func (d *daemon) run(ctx context.Context) error {
 	defer d.registry.Close()
 	side, stopSide := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSide()
+	if d.keeper != nil {
+		d.keeper.Load() // before anybody is asked who it is
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.registry.Run(ctx) })
 	g.Go(func() error { return d.monitor.Run(ctx) })
 	g.Go(func() error { return d.canaries.Run(ctx) })
 	if d.discovery != nil {
 		g.Go(func() error { return d.discovery.run(ctx) })
+	}
+	if d.keeper != nil {
+		g.Go(func() error { return d.keeper.Run(side) }) // the last time when all requests have ended
 	}
 	g.Go(func() error {
 		defer stopSide()
@@ -247,6 +255,10 @@ func (d *daemon) logWorker(e workers.Event) {
 		log.Warn("worker's load cannot be read", zap.String("reason", e.Reason))
 	case workers.Read:
 		log.Info("worker's load can be read again")
+	case workers.Recalled:
+		log.Info("worker's cache is known from before the restart", zap.String("reason", e.Reason))
+	case workers.Unrecalled:
+		log.Info("worker's cache is not what it was before the restart", zap.String("reason", e.Reason))
 	case workers.Changed:
 		logState(log, e, change)
 	}

@@ -33,6 +33,7 @@ func (in *intake) enforcedSettings() []setting {
 		{groupListeners, in.listenerSettings()},
 		{groupAdmin, in.adminSettings()},
 		{groupRouting, in.routingSettings()},
+		{groupRouting, in.snapshotSettings()},
 		{groupHealth, in.healthSettings()},
 		{groupRetries, in.retrySettings()},
 		{groupTimes, in.timeSettings()},

@@ -284,5 +284,25 @@ func table() []mutant {
 			"	case w.draining, w.removed:", "	case w.removed:",
 			"TestDrain",
 		},
+		{
+			"a router believes what it knew of an engine that was restarted", "workers/identity.go",
+			"now.Started.Sub(id.Started).Abs() > newProcess", "false",
+			"TestIdentity|TestKeeperRemembers",
+		},
+		{
+			"a damaged snapshot is believed", "workers/snapshotreader.go",
+			"	if binary.LittleEndian.Uint32(word[:]) != sum {", "	if false {",
+			"TestSnapshotWithAnyFault",
+		},
+		{
+			"a snapshot loses the workers that have not come yet", "workers/snapshot.go",
+			"	for _, m := range k.absent(there, now) {", "	for _, m := range k.absent(there, now)[:0] {",
+			"TestKeeperWaitsForWorkers",
+		},
+		{
+			"what is used while it is copied is not in the copy", "policy/held.go",
+			"	if place == t.copied {\n		t.copied = n.older\n	}\n", "",
+			"TestHeldIsCopiedBesideAnything",
+		},
 	}
 }
