@@ -41,6 +41,9 @@ func traffic(t *testing.T) *prometheus.Registry {
 			Pairs:   []PairBreaker{{Prefill: "http://p0", Decode: "http://d0", Breaker: Breaker{State: BreakerOpen}}},
 		}
 	})
+	WatchKVEvents(reg, func() []WorkerKV {
+		return []WorkerKV{{Worker: "http://p0", Followed: true, Counts: KVCounts{Stored: 9, Removed: 3, Gaps: 1, Replayed: 2}}, {Worker: "http://d0"}}
+	})
 	r := m.Route(http.MethodPost, "/v1/chat/completions")
 	r.Arrived()
 	r.Answered(502, "decode_request_failed", time.Second/2)

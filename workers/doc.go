@@ -45,6 +45,11 @@
 // of how it was started is reported with a [*MetricsOffError]; it serves
 // requests all the same.
 //
+// One that publishes its KV events is listened to besides, by one goroutine for
+// each of its data-parallel ranks, and the Chooser is told, if it is a [KVSink].
+// That events are followed, missed or malformed is an [Event]; how many there
+// were is in [Status].
+//
 // # Invariants
 //
 //   - A worker's in-flight count is the number of its leases that are not yet

@@ -106,6 +106,7 @@ func TestCheckRoundTrip(t *testing.T) {
 		{"every kind of value", "--prefill http://127.0.0.1:1 --decode http://127.0.0.1:2 --log-json --log-level debug --first-byte-timeout-secs 0.25 " +
 			"--request-id-headers a b --prometheus-duration-buckets 0.5 1 2.25 --cors-allowed-origins * --max-payload-size 2147483647 --max-buffered-bytes 9007199254740993 --host ::1"},
 		{"keys", "--prefill http://127.0.0.1:1 --decode http://127.0.0.1:2 --api-key secret --api-key secret --worker-api-key secret"},
+		{"KV events", "--prefill http://127.0.0.1:1 --decode http://127.0.0.1:2 --kv-events off --kv-events http://127.0.0.1:1=tcp://127.0.0.1:5557,replay=tcp://127.0.0.1:5657,topic=kv,ranks=2"},
 		{"smg's own words", "--prefill http://127.0.0.1:1 --decode http://10.0.0.2:2 --pd-disaggregation --backend vllm --policy cache_aware --prefill-policy bucket --tenant-api-key t:secret --cb-failure-threshold 5 --selector a=1 b=2"},
 	}
 	for _, tt := range tests {

@@ -77,6 +77,7 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 		RetryBudget:   d.handler.RetryBudget,
 	})
 	metrics.WatchBreakers(d.collected, judge.Breakers)
+	metrics.WatchKVEvents(d.collected, d.kvStates)
 	return d, d.listen(ctx)
 }
 
@@ -250,6 +251,8 @@ func (d *daemon) logWorker(e workers.Event) {
 		log.Warn("worker's load cannot be read", zap.String("reason", e.Reason))
 	case workers.Read:
 		log.Info("worker's load can be read again")
+	case workers.KVEventsFollowed, workers.KVEventsLost, workers.KVEventsUnread:
+		logKVEvents(log, e)
 	case workers.Changed:
 		logState(log, e, change)
 	}
