@@ -26,6 +26,8 @@ type CacheAware struct {
 	cfg   Config
 	seats atomic.Pointer[[]*book] // by seat; some are nil; replaced, not changed
 
+	mirrors mirrors // of the workers whose KV events are followed
+
 	mu     sync.Mutex // guards the rest; taken under the registry's lock
 	serial uint32
 	speed  speed
@@ -40,7 +42,7 @@ type CacheAware struct {
 
 // NewCacheAware returns the policy.
 func NewCacheAware(cfg Config) *CacheAware {
-	c := &CacheAware{cfg: cfg, shared: newShared()}
+	c := &CacheAware{cfg: cfg, shared: newShared(), mirrors: newMirrors(cfg)}
 	c.seats.Store(new([]*book))
 	return c
 }
@@ -61,6 +63,7 @@ func (c *CacheAware) openBook(l *workers.Load) *book {
 	b.queue.first = uint64(c.serial)<<32 + 1 // no ticket is good at another book
 	b.queue.next = b.queue.first
 	c.seat(l.Seat, b) // from here on Look may see it
+	c.mirrors.attach(l.Seat, b)
 	if l.Report != nil {
 		c.reported(b, *l.Report)
 	}

@@ -190,7 +190,7 @@ func TestKVBatchesOfRealEngines(t *testing.T) {
 		}
 		all.Stored, all.Removed, all.Cleared = all.Stored+n.Stored, all.Removed+n.Removed, all.Cleared+n.Cleared
 	}
-	if all.Stored == 0 || all.Removed == 0 {
+	if all.Stored == 0 || all.Removed == 0 || all.Cleared != 1 {
 		t.Errorf("in all %+v", all)
 	}
 }
