@@ -23,6 +23,7 @@ type storedRun struct {
 // engine stored for it.
 type endedLeg struct {
 	chain  []uint64
+	block  int // bytes of a block of the chain
 	bytes  int
 	tokens int // of the prompt
 	cached int // of these; below 0: the engine does not say
@@ -113,7 +114,7 @@ func (m *mirror) allKnownLocked(l *endedLeg) bool {
 	}
 	kept := float64(l.tokens) / float64(m.size)
 	kept = math.Floor(kept) * float64(m.size) * float64(l.bytes) / float64(l.tokens)
-	whole := min(int(kept/m.block+1e-6), len(l.chain))
+	whole := min(int(kept/float64(l.block)+1e-6), len(l.chain))
 	for _, key := range l.chain[:whole] {
 		if _, ok := m.names.find(key, m.size); !ok {
 			return false
@@ -230,7 +231,7 @@ func (m *mirror) nameLocked(l *endedLeg, r *storedRun) {
 	known := true
 	kept, gone := m.keys[:0], []uint64(nil)
 	for i, key := range l.chain {
-		end := float64(i+1) * m.block
+		end := float64((i + 1) * l.block)
 		if p, ok := m.names.find(key, r.size); ok && m.onPath(p) {
 			if kept = append(kept, key); known {
 				bytes, tokens = end, float64(p.exact)

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,7 +12,6 @@ import (
 // mirrors are the mirrors of the workers whose KV events are followed.
 type mirrors struct {
 	names *names
-	block int
 	room  int
 
 	mu     sync.Mutex // guards the rest; nothing is locked under it
@@ -19,7 +20,7 @@ type mirrors struct {
 
 func newMirrors(cfg Config) mirrors {
 	// A block's place takes some 90 bytes, and is needed once for all workers.
-	return mirrors{names: newNames(cfg.MaxBlocks / 8), block: cfg.BlockBytes, room: cfg.MaxBlocks, bySeat: map[int]*mirror{}}
+	return mirrors{names: newNames(cfg.MaxBlocks / 8), room: cfg.MaxBlocks, bySeat: map[int]*mirror{}}
 }
 
 // at returns the mirror of the worker in a seat; nil if it is not followed.
@@ -35,7 +36,7 @@ func (s *mirrors) open(seat int) *mirror {
 	defer s.mu.Unlock()
 	m := s.bySeat[seat]
 	if m == nil {
-		m = newMirror(s.names, s.block, s.room)
+		m = newMirror(s.names, s.room)
 		s.bySeat[seat] = m
 	}
 	return m
@@ -54,6 +55,18 @@ func (s *mirrors) gone(seat int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.bySeat, seat)
+}
+
+// forget forgets where blocks of ours end: they have another length now. What
+// engines hold is still known.
+func (s *mirrors) forget() {
+	s.names.clear()
+	s.mu.Lock()
+	all := slices.Collect(maps.Values(s.bySeat))
+	s.mu.Unlock()
+	for _, m := range all {
+		m.forget()
+	}
 }
 
 // KVFollowed implements workers.KVSink.

@@ -235,6 +235,33 @@ func TestKVEventsOfAnotherWorker(t *testing.T) {
 	}
 }
 
+// TestKVEventsAfterOurBlocksHaveChanged: where they end is learnt anew, of what
+// the engine holds already too.
+func TestKVEventsAfterOurBlocksHaveChanged(t *testing.T) {
+	rng := rand.New(rand.NewPCG(8, 8))
+	k := newKVTest(t, 16, 1000, func(uint32) int { return 4 })
+	k.c.KVFollowed(0, 0)
+	p := k.prompt(randomTokens(rng, 4000))
+	k.prefill(p, false, true)
+	k.c.at(0).held.clear()
+	k.c.mirrors.forget()
+	k.engine.compute(p.tokens, 1)
+	k.engine.publish(t)
+	if got := k.c.at(0).held.match(p.chain, 0); got != 0 {
+		t.Errorf("%d blocks are held that are none any more", got)
+	}
+	q := k.prompt(slices.Concat(p.tokens, randomTokens(rng, 1000)))
+	k.prefill(q, false, true)
+	if k.off(p) != 0 || k.off(q) != 0 {
+		t.Errorf("the index is off by %d and %d blocks", k.off(p), k.off(q))
+	}
+	k.engine.clear()
+	k.engine.publish(t)
+	if k.off(p) != 0 || k.off(q) != 0 {
+		t.Errorf("the index is off by %d and %d blocks", k.off(p), k.off(q))
+	}
+}
+
 // TestKVEventsOfARealEngine: the batches that a real vLLM published, and the
 // prompts that they were for.
 func TestKVEventsOfARealEngine(t *testing.T) {

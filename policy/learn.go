@@ -35,7 +35,7 @@ func (c *CacheAware) Ended(seat int, p workers.Prefilled) {
 	}
 	if m := b.mirror.Load(); m != nil {
 		m.end(endedLeg{
-			chain: p.Prompt.Chain, bytes: p.Prompt.Bytes, tokens: p.Tokens, cached: p.Cached,
+			chain: p.Prompt.Chain, block: c.cfg.BlockBytes, bytes: p.Prompt.Bytes, tokens: p.Tokens, cached: p.Cached,
 			sent: sent, ended: p.At,
 		})
 	}

@@ -20,7 +20,6 @@ import (
 // evenly in the text between two ends that are known.
 type mirror struct {
 	names *names
-	block float64 // bytes of a block of ours
 
 	held  atomic.Pointer[held] // nil: the policy has not seen the worker yet
 	keeps atomic.Int64         // blocks of ours that the engine is believed to keep, where it did not say
@@ -73,8 +72,8 @@ const (
 	joinedOf     = 16
 )
 
-func newMirror(n *names, block, room int) *mirror {
-	m := &mirror{names: n, block: float64(block), stored: map[uint64]stored{}}
+func newMirror(n *names, room int) *mirror {
+	m := &mirror{names: n, stored: map[uint64]stored{}}
 	m.keeps.Store(int64(room))
 	m.room.Store(int64(room))
 	return m
@@ -104,6 +103,13 @@ func (m *mirror) lose(rank int) {
 		m.doubtLocked(h.appendOldest(nil), true)
 	}
 	m.judgeLocked()
+}
+
+// forget forgets our blocks, of which there are others now.
+func (m *mirror) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.legs, m.doubts = nil, nil
 }
 
 // doubt says that blocks of ours are believed to be held, but not by what the

@@ -50,6 +50,13 @@ func newNames(limit int) *names {
 	return &names{limit: max(limit, 1), at: map[name]ending{}, first: map[uint64]uint32{}, links: make([]link, 1)}
 }
 
+// clear forgets all.
+func (n *names) clear() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.at, n.first, n.links, n.free, n.order, n.next = map[name]ending{}, map[uint64]uint32{}, make([]link, 1), 0, nil, 0
+}
+
 // append appends to dst the blocks that end with a sequence of tokens.
 func (n *names) append(dst []uint64, tokens uint64) []uint64 {
 	n.mu.Lock()
