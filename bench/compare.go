@@ -19,6 +19,7 @@ func PolicyOf(name string, cfg policy.Config, e Engine) (Policy, error) {
 	if Reference(name, e, 0) != nil {
 		return Policy{name, func(seed uint64) workers.Chooser { return Reference(name, e, seed) }}, nil
 	}
+	cfg.BlockBytes = policy.BlockBytes // what stands for a block of the trace
 	ours := name
 	if name == "cache_aware_at_once" {
 		ours, cfg.Hold = "cache_aware", 0

@@ -237,7 +237,7 @@ func (r *run) arrive(f *flight) {
 		Need: workers.Need{
 			At: r.clock(), Matches: &f.matches,
 			// What a token is long is to be learnt.
-			Key:    policy.KeyOf(chain),
+			Key:    policy.KeyOf(chain, policy.BlockBytes),
 			Prompt: workers.Prompt{Chain: chain, Bytes: f.req.InputLength * policy.BlockBytes / r.block},
 		},
 	}

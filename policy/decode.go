@@ -11,6 +11,10 @@ const (
 	// the whole prompt, so that nothing need be pulled.
 	pullWeight = 0.25
 
+	// equalLoad is how far apart costs of decode workers may be and count as
+	// equal: a report that is a second old is no better than that.
+	equalLoad = 0.02
+
 	// kvWeight is the weight of KV use against load, as in least_load.
 	kvWeight = 0.15
 )
@@ -18,7 +22,7 @@ const (
 // scarce returns the decode worker that is chosen first, because KV space for
 // decode is what is short; else -1. It is the one with the most space.
 func (c *CacheAware) scarce(need *workers.Need, pools []workers.Pool) (pool, decode int) {
-	if c.otherPrefill != nil || c.otherDecode != nil {
+	if c.other(workers.Prefill, need) != nil || c.other(workers.Decode, need) != nil {
 		return -1, 0
 	}
 	sum, n := 0.0, 0
@@ -47,14 +51,18 @@ func (c *CacheAware) scarce(need *workers.Need, pools []workers.Pool) (pool, dec
 // bestDecode returns the place of the decode worker with the least cost: load
 // beside the average, pressure on the KV cache, less what need not be pulled.
 func (c *CacheAware) bestDecode(need *workers.Need, pool *workers.Pool, in partners) int {
-	if c.otherDecode != nil {
-		return c.otherDecode.Pick(need, pool.Decode, in)
+	if p := c.other(workers.Decode, need); p != nil {
+		return p.Pick(need, pool.Decode, in)
 	}
-	inFlight, weight := total(pool.Decode, in)
+	return c.ownDecode(need, pool.Decode, in)
+}
+
+func (c *CacheAware) ownDecode(need *workers.Need, loads []*workers.Load, in partners) int {
+	inFlight, weight := total(loads, in)
 	average := float64(inFlight+1) / weight
 	tokens := float64(need.Prompt.Bytes) / c.ratio.value()
 	best, least := -1, 0.0
-	for i, l := range pool.Decode {
+	for i, l := range loads {
 		if !in.have(i) {
 			continue
 		}
@@ -66,8 +74,11 @@ func (c *CacheAware) bestDecode(need *workers.Need, pool *workers.Pool, in partn
 			blocks := max(c.book(l).matched(l.Seat, need), c.shared.blocks(need.Prompt.Chain))
 			cost -= pullWeight * float64(blocks) / float64(n)
 		}
-		if best < 0 || cost < least || cost == least && l.Picked < pool.Decode[best].Picked {
-			best, least = i, cost
+		if best < 0 || cost < least-equalLoad || cost <= least+equalLoad && l.Picked < loads[best].Picked {
+			best = i
+		}
+		if best == i || cost < least {
+			least = cost
 		}
 	}
 	return best

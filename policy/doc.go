@@ -12,7 +12,8 @@
 //
 //  1. Its prompt is cut into blocks and hashed into a chain ([Chain]): equal
 //     hashes stand for equal beginnings. Prompts that must not share KV blocks
-//     are seeded apart.
+//     are seeded apart. What the client says of which requests belong together
+//     is hashed too ([StickyOf]), and is a hint, never above the load.
 //  2. [CacheAware.Look] finds how much of it each worker is believed to hold,
 //     before the registry's lock is taken.
 //  3. [CacheAware.Choose] takes the pair with the least cost, or
@@ -45,12 +46,14 @@
 // pool an engine really keeps, from prompts of which less was found than
 // believed (keep), or, if engines do not say what they found, from legs that
 // took too long; how many bytes make a token (ratio), which is what a KV pool
-// in tokens is measured by; and which blocks nearly all prompts begin with
-// (shared). [CacheAware.Known] tells.
+// in tokens is measured by, and, with what engines report, how long blocks are
+// (blockSize); and which blocks nearly all prompts begin with (shared).
+// [CacheAware.Known] tells.
 //
 // # Units
 //
-// A block is BlockBytes of prompt. Load is counted in requests under way, as in
+// A block is [CacheAware.BlockBytes] of prompt: 512 bytes, or as long as the
+// engines' own. Load is counted in requests under way, as in
 // workers, and divided by the weight of a worker, which is below 1 while it is
 // being warmed. Costs of cache_aware are times.
 //

@@ -224,7 +224,7 @@ func newKVTest(t *testing.T, size, most int, length func(uint32) int) *kvTest {
 
 func (k *kvTest) prompt(tokens []uint32) kvPrompt {
 	text := textOf(tokens, k.length)
-	return kvPrompt{tokens, k.engine.hashes(tokens), Chain(nil, nil, [][]byte{text}), len(text)}
+	return kvPrompt{tokens, k.engine.hashes(tokens), Chain(nil, nil, [][]byte{text}, BlockBytes), len(text)}
 }
 
 // prefill sends a prompt through the worker. The events come before its end, or

@@ -287,7 +287,7 @@ func TestKVEventsOfARealEngine(t *testing.T) {
 	fox := strings.Repeat("The quick brown fox jumps over the lazy dog. ", 20)
 	ask := func(prompt string, tokens, batch int) []uint64 {
 		t.Helper()
-		chain := Chain(nil, nil, [][]byte{[]byte(prompt)})
+		chain := Chain(nil, nil, [][]byte{[]byte(prompt)}, BlockBytes)
 		p := workers.Prompt{Chain: chain, Bytes: len(prompt)}
 		choice := a.lease(a.c.Choose(workers.Need{Prompt: p, At: a.now}, a.pools))
 		publish(batch)

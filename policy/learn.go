@@ -8,17 +8,21 @@ import (
 )
 
 // ratio learns how many bytes of a request's prompt make a token.
-type ratio struct{ bytes, tokens float64 }
+type ratio struct{ bytes, tokens, n float64 }
 
 const (
 	ratioMemory = 0.99 // what an observation's weight falls by with the next
+	ratioLearnt = 32   // legs from which it counts as learnt
 	firstRatio  = 4    // bytes of English for each token
 )
 
 func (r *ratio) learn(bytes, tokens int) {
 	r.bytes = r.bytes*ratioMemory + float64(bytes)
 	r.tokens = r.tokens*ratioMemory + float64(tokens)
+	r.n = r.n*ratioMemory + 1
 }
+
+func (r *ratio) learnt() bool { return r.n >= ratioLearnt }
 
 func (r *ratio) value() float64 {
 	if r.tokens == 0 {
@@ -30,12 +34,12 @@ func (r *ratio) value() float64 {
 // Ended implements workers.Learner.
 func (c *CacheAware) Ended(seat int, p workers.Prefilled) {
 	b, sent := c.ended(seat, &p)
-	if b == nil || !p.OK {
+	if b == nil || !p.OK || !c.current(&p.Prompt) {
 		return
 	}
 	if m := b.mirror.Load(); m != nil {
 		m.end(endedLeg{
-			chain: p.Prompt.Chain, block: c.cfg.BlockBytes, bytes: p.Prompt.Bytes, tokens: p.Tokens, cached: p.Cached,
+			chain: p.Prompt.Chain, block: c.blockOf(&p.Prompt), bytes: p.Prompt.Bytes, tokens: p.Tokens, cached: p.Cached,
 			sent: sent, ended: p.At,
 		})
 	}
@@ -58,6 +62,7 @@ func (c *CacheAware) ended(seat int, p *workers.Prefilled) (b *book, sent time.T
 		c.ratio.learn(p.Prompt.Bytes, p.Tokens)
 	}
 	c.learn(b, p, took)
+	c.sizeBlocks()
 	c.fit(b)
 	return b, sent
 }
@@ -66,9 +71,8 @@ func (c *CacheAware) ended(seat int, p *workers.Prefilled) (b *book, sent time.T
 // below 0: that is not known.
 func (c *CacheAware) learn(b *book, p *workers.Prefilled, took time.Duration) {
 	found, sure := c.found(p, took)
-	if !b.exact() { // else nothing was guessed
-		noted, _ := b.held.size()
-		b.keep.saw(p.Expect.Blocks, found, noted)
+	if noted, _ := b.held.size(); c.current(&p.Prompt) && !b.exact() { // else nothing was guessed
+		b.keep.saw(p.Expect.Blocks, found, noted, b.page*c.ratio.value()/float64(c.BlockBytes()))
 	}
 	if took < 0 {
 		return
@@ -78,7 +82,7 @@ func (c *CacheAware) learn(b *book, p *workers.Prefilled, took time.Duration) {
 	}
 	c.mean += (took - c.mean) / 32
 	if sure {
-		left := float64(max(p.Prompt.Bytes-found*c.cfg.BlockBytes, 0))
+		left := float64(max(p.Prompt.Bytes-found*c.blockOf(&p.Prompt), 0))
 		if c.speed.n >= speedLearnt {
 			b.pace.learn(c.usual(&p.Prompt, found), took)
 		}
@@ -94,14 +98,14 @@ func (c *CacheAware) found(p *workers.Prefilled, took time.Duration) (blocks int
 	believed := p.Expect.Blocks
 	if p.Tokens > 0 && p.Cached >= 0 {
 		share := float64(p.Cached) / float64(p.Tokens)
-		blocks = int(share * float64(p.Prompt.Bytes) / float64(c.cfg.BlockBytes))
+		blocks = int(share * float64(p.Prompt.Bytes) / float64(c.blockOf(&p.Prompt)))
 		return min(blocks, len(p.Prompt.Chain)), true
 	}
 	if c.speed.n < speedLearnt { // begin with legs of which most was computed
 		return believed, 4*believed <= len(p.Prompt.Chain)
 	}
 	_, perByte := c.speed.line()
-	saved := time.Duration(perByte * float64(believed*c.cfg.BlockBytes) * float64(time.Second))
+	saved := time.Duration(perByte * float64(believed*c.blockOf(&p.Prompt)) * float64(time.Second))
 	if believed > 0 && took > p.Expect.Work+saved/2 {
 		return 0, false
 	}
@@ -121,6 +125,9 @@ func (c *CacheAware) reported(b *book, r workers.Report) {
 	if r.KVCapacity > 0 {
 		b.kv = r.KVCapacity
 		c.fit(b)
+	}
+	if r.BlockSize > 0 {
+		b.page = r.BlockSize
 	}
 	if legs := r.Running + r.Waiting; !math.IsNaN(legs) {
 		// A report is late, by a poll at least: only what lasts is foreign.
@@ -160,7 +167,7 @@ func (c *CacheAware) at(seat int) *book {
 func (c *CacheAware) mostBlocks(b *book) float64 {
 	most := c.part()
 	if b.kv > 0 {
-		most = min(most, b.kv*c.ratio.value()/float64(c.cfg.BlockBytes))
+		most = min(most, b.kv*c.ratio.value()/float64(c.BlockBytes()))
 	}
 	return most
 }
@@ -199,6 +206,7 @@ type Knowledge struct {
 	Blocks  int           // believed to be in its cache
 	Keeps   int           // the most blocks that it is believed to keep
 	Share   float64       // of what its KV pool holds
+	Learnt  bool          // whether the two speeds are, or else what is assumed at first
 	PerLeg  time.Duration // of prefill, whatever the prompt
 	PerByte time.Duration // likewise, for 1000 bytes of prompt that are not cached
 	Queued  int           // legs sent and not ended
@@ -208,7 +216,7 @@ type Knowledge struct {
 }
 
 // Known returns what has been learnt: of each worker, and how many bytes of
-// prompt make a token.
+// prompt make a token, which is 0 as long as no engine has said.
 func (c *CacheAware) Known(now time.Time) (known []Knowledge, bytesPerToken float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -221,11 +229,15 @@ func (c *CacheAware) Known(now time.Time) (known []Knowledge, bytesPerToken floa
 		count, limit := b.held.size()
 		known = append(known, Knowledge{
 			Worker: b.worker, Blocks: count, Keeps: limit, Share: b.keep.share,
+			Learnt: c.speed.n >= speedLearnt,
 			PerLeg: time.Duration(leg * float64(time.Second)), PerByte: time.Duration(perByte * 1000 * float64(time.Second)),
 			Queued: b.queue.open, Backlog: b.queue.backlog(now), Foreign: max(b.foreign, 0), Exact: b.exact(),
 		})
 	}
-	return known, c.ratio.value()
+	if c.ratio.tokens > 0 {
+		bytesPerToken = c.ratio.value()
+	}
+	return known, bytesPerToken
 }
 
 // Snapshot appends to dst the blocks that a worker is believed to hold, the

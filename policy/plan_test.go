@@ -52,14 +52,14 @@ func (a *asker) endOpen() {
 
 func TestNextGrantsTheShortestFirst(t *testing.T) {
 	a := learnt(1)
-	long, short, other := a.waiter(chainAt(1, 0, 200)), a.waiter(chainAt(2, 0, 20)), a.waiter(chainAt(3, 0, 35))
+	long, short, other := a.waiter(chainAt(1, 0, 200)), a.waiter(chainAt(2, 0, 30)), a.waiter(chainAt(3, 0, 35))
 	granted, left, wake := a.next([]*workers.Waiter{long, short, other})
 	if len(granted) != 1 || granted[0] != short || len(left) != 2 {
 		t.Fatalf("%d requests were granted at once, want the shortest only", len(granted))
 	}
-	// The worker has 230 ms to do: it gets its next 50 ms before the end.
-	if got := wake.Sub(a.now).Round(time.Millisecond); got != 180*time.Millisecond {
-		t.Errorf("Next wants to be called again after %v, want 180 ms", got)
+	// The worker has 330 ms to do: it gets its next 200 ms before the end.
+	if got := wake.Sub(a.now).Round(time.Millisecond); got != 130*time.Millisecond {
+		t.Errorf("Next wants to be called again after %v, want 130 ms", got)
 	}
 	a.now = wake
 	if granted, left, _ = a.next(left); len(granted) != 1 || granted[0] != other {
@@ -184,6 +184,43 @@ func TestNextGrantsAtOnce(t *testing.T) {
 				t.Errorf("%d requests were granted, want both as they came", len(granted))
 			}
 		})
+	}
+}
+
+// TestNextLeavesRoomForBatches: an engine that computes as many short prompts at
+// a time as it has gets many, though they wait here.
+func TestNextLeavesRoomForBatches(t *testing.T) {
+	const (
+		requests = 2000
+		batch    = 64
+		step     = 100 * time.Millisecond
+	)
+	a := newAsker(1, 1)
+	for i := range 40 { // one by one, each takes a step
+		chain := chainAt(10_000+i, 0, 2)
+		c := a.ask(chain)
+		c.Expect.Work = step
+		a.end(c, chain)
+	}
+	var waiting []*workers.Waiter
+	for i := range requests {
+		waiting = append(waiting, a.waiter(chainAt(i+1, 0, 2)))
+	}
+	steps := 0
+	for done := 0; done < requests; steps++ {
+		_, waiting, _ = a.next(waiting)
+		n := min(len(a.open), batch)
+		a.now = a.now.Add(step)
+		for i := range n {
+			c := a.open[i]
+			c.Expect.Work = 0 // they end together
+			a.end(c, a.chains[i])
+		}
+		a.open, a.chains = a.open[n:], a.chains[n:]
+		done += n
+	}
+	if least := (requests + batch - 1) / batch; steps > 2*least { // it begins to learn with 1 prompt for each step
+		t.Errorf("the engine took %d steps for %d prompts, want at most twice %d", steps, requests, least)
 	}
 }
 

@@ -29,6 +29,10 @@ type attempt struct {
 	gate    gate
 	began   time.Time
 
+	// predicted is what part of the prompt prefill was believed to have in its
+	// cache when it was chosen; below 0: nothing was believed.
+	predicted float64
+
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
@@ -98,6 +102,7 @@ func (h *Handler) newAttempt(c *call, req *transfer.Request, pair *workers.Pair)
 	a.keys.BootstrapHost, a.keys.BootstrapPort = pair.Prefill.Facts.BootstrapHost, pair.Prefill.Facts.BootstrapPort
 	a.gate.to, a.gate.memory, a.gate.begin, a.gate.late = c.w, &h.answers, a.beginStream, h.met.VerdictLate
 	a.work.Attempted()
+	a.expect(pair)
 	c.prefill, c.decode = pair.Prefill.Worker.ID, pair.Decode.Worker.ID
 	if !a.prefillFirst() {
 		c.room = a.keys.Rooms[0]

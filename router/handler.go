@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"pdrouter/metrics"
-	"pdrouter/policy"
 	"pdrouter/transfer"
 	"pdrouter/workers"
 
@@ -40,6 +39,7 @@ type Handler struct {
 	bodies     buffers      // of requests longer than firstRead
 	answers    buffers      // of JSON answers, and of streams that are held
 	fields     sync.Pool    // of *[]zap.Field
+	prints     sync.Pool    // of *fingerprint
 	draining   atomic.Bool
 	budget     *budget
 	background errgroup.Group
@@ -66,6 +66,7 @@ func newHandler(cfg Config, registry *workers.Registry, met *metrics.Metrics, lo
 	h.answers.least, h.answers.most = minHold, maxHold
 	h.check.limit = generateTime
 	h.fields.New = func() any { return new([]zap.Field) }
+	h.prints.New = func() any { return new(fingerprint) }
 	h.background.SetLimit(backgroundCalls)
 	return h
 }
@@ -192,13 +193,6 @@ func (h *Handler) modelOf(req *transfer.Request) string {
 		return all[0]
 	}
 	return "unknown"
-}
-
-// fingerprint returns what policies know of the prompt of req.
-func fingerprint(req *transfer.Request) policy.Fingerprint {
-	var seed, prompt [8][]byte
-	model := []byte(req.Model())
-	return policy.Take(req.Seed(append(seed[:0], model)), req.Prompt(prompt[:0]))
 }
 
 // endBroken tells a client whose stream has begun why it ends. Every other

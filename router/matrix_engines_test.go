@@ -212,6 +212,7 @@ func (p *play) perform(do func(askedFor) deed) {
 	if d.read && !p.await(p.read) {
 		return
 	}
+	p.write(d.last, false)
 	switch d.ends {
 	case closes:
 	case resets:

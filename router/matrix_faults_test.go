@@ -24,7 +24,8 @@ type deed struct {
 	ends   ending
 	met    bool   // the KV has been handed over, and prefill's leg has ended, before it begins
 	slowly bool   // its first bytes come one by one
-	read   bool   // it ends only when the client has read of the answer: an RST overtakes bytes
+	read   bool   // then it waits until the client has read of the answer: an RST overtakes bytes
+	last   string // what it writes after that
 	passed string // what of it the client must be given, if the fault comes after the commit
 }
 
@@ -195,7 +196,7 @@ func (p place) after(ends ending) func(askedFor) deed {
 			d.writes += inChunks(next[:len(next)/2])
 		}
 		if p.committed() {
-			d.passed = strings.Join(a.frames[:p.whole], "")
+			d.passed, d.read = strings.Join(a.frames[:p.whole], ""), true // before, it would be tried again
 		}
 		return d
 	}
@@ -208,7 +209,7 @@ func (p place) cutShort() func(askedFor) deed {
 			return halfJSON(a)
 		}
 		d := p.after(closes)(a)
-		d.writes += lastChunk
+		d.last = lastChunk
 		return d
 	}
 }

@@ -18,6 +18,10 @@ import (
 func (a *attempt) prefill() {
 	l := &a.legs[workers.Prefill]
 	err := a.prefillLeg(l)
+	if err == nil {
+		l.lease.Computed(int(a.prefillUsage.Prompt), int(a.prefillUsage.Cached))
+		a.countFound()
+	}
 	a.end(l, err)
 	if e, ok := errors.AsType[*Error](err); ok {
 		a.fail(e)

@@ -60,7 +60,7 @@ func (r *Registry) Bar(w *Worker, c Cause, until time.Time, reason string) {
 	// Who waits for backpressure to end has to know of what ends it, and of
 	// what makes it pointless to wait.
 	if w.barred.Before(before) || c != Backpressure {
-		r.wakeLocked()
+		r.serveAllLocked()
 	}
 }
 
@@ -73,23 +73,7 @@ func (r *Registry) BarPair(prefill, decode *Worker, until time.Time) {
 	if !until.IsZero() && !prefill.removed && !decode.removed {
 		r.pairBars = append(r.pairBars, pairBar{prefill, decode, until})
 	}
-	r.wakeLocked()
-}
-
-// wakeLocked lets everyone who waits in Lease look again.
-func (r *Registry) wakeLocked() {
-	if r.changed != nil {
-		close(r.changed)
-		r.changed = nil
-	}
-}
-
-// changedLocked returns a channel that is closed with the next change.
-func (r *Registry) changedLocked() <-chan struct{} {
-	if r.changed == nil {
-		r.changed = make(chan struct{})
-	}
-	return r.changed
+	r.serveAllLocked()
 }
 
 // barsLocked returns the bars of w in force, by cause.

@@ -46,9 +46,10 @@ func (r *Registry) Change(remove []string, add []Spec) ([]*Worker, error) {
 	events, added, err := r.changeLocked(remove, add)
 	r.mu.Unlock()
 	for _, e := range events {
-		r.observe(e)
 		if e.Kind == Gone {
-			r.disconnect(e.Worker)
+			r.gone(e.Worker)
+		} else {
+			r.observe(e)
 		}
 	}
 	return added, err
@@ -159,9 +160,15 @@ func (r *Registry) forgetLocked(w *Worker) bool {
 	return true
 }
 
-// gone tells that w was forgotten, and closes its connections.
+// gone tells that w was forgotten, closes its connections and frees its seat.
 func (r *Registry) gone(w *Worker) {
 	r.disconnect(w)
+	if r.learner != nil {
+		r.learner.Gone(w.load.Seat)
+	}
+	r.mu.Lock()
+	r.seats[w.load.Seat] = false
+	r.mu.Unlock()
 	r.observe(Event{Worker: w, Kind: Gone, From: Draining, To: Draining})
 }
 

@@ -70,7 +70,9 @@ func (r *Registry) FlushCaches(ctx context.Context) []Flushed {
 			continue
 		}
 		g.Go(func() error {
-			all[i].Err = flush(ctx, all[i].Worker, dialects[i])
+			if all[i].Err = flush(ctx, all[i].Worker, dialects[i]); all[i].Err == nil && r.learner != nil {
+				r.learner.Flushed(all[i].Worker.Seat())
+			}
 			return nil
 		})
 	}

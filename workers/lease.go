@@ -13,7 +13,7 @@ type Lease struct {
 	Facts  *Facts // as they were when the lease was granted
 
 	registry *Registry
-	permit   *Permit // that of the pair; nil: it is not one of a pair, and not judged
+	pair     *Pair // nil: it is not one of a pair, and not judged
 	done     atomic.Bool
 }
 
@@ -23,7 +23,14 @@ type Pair struct {
 	Dialect         string
 	Prefill, Decode Lease
 
-	permit Permit
+	// Expect is what the Chooser expects of the prefill leg.
+	Expect Expectation
+
+	permit   Permit
+	prompt   Prompt
+	computed bool // see Lease.Computed, likewise:
+	tokens   int
+	cached   int
 }
 
 // maxPicks bounds how many pairs are offered to the Judge for one lease. What
@@ -31,83 +38,80 @@ type Pair struct {
 // picked the next time if there is one.
 const maxPicks = 16
 
-// Lease leases a pair for need, or says why there is none. It waits only for
-// backpressure to end: as long as no pair is free, but one would be if its
-// engines had less to do.
+// Lease leases a pair for need, or says why there is none. It waits only as
+// long as the Chooser, if it is a Planner, keeps the request for a worker that
+// will be free soon, and for backpressure to end: as long as no pair is free,
+// but one would be if its engines had less to do. The prompt's chain belongs to
+// the registry until the prefill lease has ended.
 func (r *Registry) Lease(ctx context.Context, need Need, pair *Pair) error {
+	w, _ := r.waiters.Get().(*waiter)
+	defer r.putWaiter(w)
+	w.Need, w.pair = need, pair
+	if r.looker != nil {
+		r.looker.Look(need.Prompt, &w.matches)
+		w.Need.Matches = &w.matches
+	}
 	for range maxPicks {
-		if err := r.pick(ctx, need, pair); err != nil {
+		if err := r.await(ctx, w); err != nil {
 			return err
 		}
 		if r.judge == nil || r.judge.Permit(&pair.permit, pair.Prefill.Worker, pair.Decode.Worker) {
 			return nil
 		}
 		r.takeBack(pair)
-		need.Avoid = append(slices.Clip(need.Avoid), pair.permit.Refused) // its bar may be on its way
+		w.Need.Avoid = append(slices.Clip(w.Need.Avoid), pair.permit.Refused) // its bar may be on its way
 	}
 	return &NoneError{Mismatch: true, Cause: Breaking}
 }
 
-// pick grants the leases of a pair as soon as there is one.
-func (r *Registry) pick(ctx context.Context, need Need, pair *Pair) error {
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		wait, changed, err := r.tryPick(need, pair)
-		if err != nil || changed == nil {
-			return err
-		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
+// putWaiter gives back what Lease used.
+func (r *Registry) putWaiter(w *waiter) {
+	w.Waiter, w.pair = Waiter{}, nil
+	w.matches.Reset()
+	r.waiters.Put(w)
 }
 
-// tryPick grants the leases of a pair, or says for how long to wait before the
-// next try unless changed is closed earlier.
-func (r *Registry) tryPick(need Need, pair *Pair) (wait time.Duration, changed <-chan struct{}, err error) {
-	now := time.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	pools := r.pools[need.Model]
-	if len(pools) == 0 {
-		return 0, nil, r.whyNoneLocked(need.Model)
-	}
-	left := r.candidatesLocked(pools, need, now)
-	if len(left) == 0 {
-		until, err := r.whyBarredLocked(pools, now)
-		if err != nil {
-			return 0, nil, err
-		}
-		return until.Sub(now), r.changedLocked(), nil
-	}
-	c := r.chooser.Choose(need, left)
-	pool := &left[c.Pool]
-	pair.Dialect = pool.Dialect
-	r.grantLocked(&pair.Prefill, pool.Prefill[c.Prefill], &pair.permit)
-	r.grantLocked(&pair.Decode, pool.Decode[c.Decode], &pair.permit)
-	return 0, nil, nil
+// grantLocked grants w the leases of the pair that was chosen among pools.
+func (r *Registry) grantLocked(w *waiter, pools []Pool, c Choice) {
+	pool, pair := &pools[c.Pool], w.pair
+	pair.Dialect, pair.prompt, pair.Expect = pool.Dialect, w.Need.Prompt, c.Expect
+	r.leaseLocked(pair, pool.Prefill[c.Prefill], pool.Decode[c.Decode])
+	w.granted <- nil
 }
 
-func (r *Registry) grantLocked(lease *Lease, l *Load, permit *Permit) {
+// leaseLocked counts both leases of a pair.
+func (r *Registry) leaseLocked(pair *Pair, prefill, decode *Load) {
+	pair.computed, pair.tokens, pair.cached = false, -1, -1
+	r.countLocked(&pair.Prefill, prefill, pair)
+	r.countLocked(&pair.Decode, decode, pair)
+}
+
+func (r *Registry) countLocked(lease *Lease, l *Load, pair *Pair) {
 	r.clock++
 	l.InFlight++
 	l.Picked = r.clock
-	lease.Worker, lease.Facts, lease.registry, lease.permit = l.Worker, l.Worker.facts, r, permit
+	lease.Worker, lease.Facts, lease.registry, lease.pair = l.Worker, l.Worker.facts, r, pair
 	lease.done.Store(false)
 }
 
-// takeBack ends both leases of a pair that the Judge refused: nobody used them.
+// takeBack ends both leases of a pair that nobody used.
 func (r *Registry) takeBack(pair *Pair) {
+	r.tellEnded(pair)
 	for _, l := range [...]*Lease{&pair.Prefill, &pair.Decode} {
 		l.done.Store(true)
 		r.release(l.Worker)
 	}
+}
+
+// tellEnded tells the Chooser what became of a prefill leg that it expects
+// something of.
+func (r *Registry) tellEnded(p *Pair) {
+	if r.learner == nil || p.Expect.Ticket == 0 {
+		return
+	}
+	r.learner.Ended(p.Prefill.Worker.load.Seat, Prefilled{
+		At: time.Now(), Prompt: p.prompt, Expect: p.Expect, OK: p.computed, Tokens: p.tokens, Cached: p.cached,
+	})
 }
 
 // LeasePair leases two workers that were named, or says why it cannot. It does
@@ -148,17 +152,25 @@ func (r *Registry) takePair(prefill, decode *Worker, pair *Pair, now time.Time) 
 			return (&NoneError{Mismatch: true, Cause: Breaking}).until(b.until)
 		}
 	}
-	pair.Dialect = prefill.facts.Dialect
-	r.grantLocked(&pair.Prefill, &prefill.load, &pair.permit)
-	r.grantLocked(&pair.Decode, &decode.load, &pair.permit)
+	pair.Dialect, pair.prompt, pair.Expect = prefill.facts.Dialect, Prompt{}, Expectation{}
+	r.leaseLocked(pair, &prefill.load, &decode.load)
 	return nil
 }
 
 // Began tells, of a decode lease, that the first token has come. It is called
 // before Done, once at most.
 func (l *Lease) Began() {
-	if j := l.registry.judge; j != nil && l.permit != nil {
-		j.Began(l.permit)
+	if j := l.registry.judge; j != nil && l.pair != nil {
+		j.Began(&l.pair.permit)
+	}
+}
+
+// Computed tells, of a prefill lease, that the engine has computed the prompt,
+// and how many tokens it said that the prompt has, and how many of these it had
+// in its cache; below 0: it did not say. It is called before Done, once at most.
+func (l *Lease) Computed(tokens, cached int) {
+	if l.pair != nil {
+		l.pair.computed, l.pair.tokens, l.pair.cached = true, tokens, cached
 	}
 }
 
@@ -171,8 +183,13 @@ func (l *Lease) Done(outcome error) {
 		panic("workers: lease of " + l.Worker.ID + " ended twice")
 	}
 	r, w := l.registry, l.Worker
-	if r.judge != nil && l.permit != nil {
-		r.judge.Ended(l.permit, w.Role, outcome)
+	if l.pair != nil {
+		if w.Role == Prefill {
+			r.tellEnded(l.pair)
+		}
+		if r.judge != nil {
+			r.judge.Ended(&l.pair.permit, w.Role, outcome)
+		}
 	}
 	r.release(w)
 }
@@ -185,6 +202,9 @@ func (r *Registry) release(w *Worker) {
 		panic("workers: " + w.ID + " has less than no request under way")
 	}
 	gone := w.removed && r.forgetLocked(w)
+	if r.planner != nil {
+		r.serveAllLocked()
+	}
 	r.mu.Unlock()
 	if gone {
 		r.gone(w)

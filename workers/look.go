@@ -104,6 +104,9 @@ func (r *Registry) Recheck(w *Worker) {
 	events := r.recheckLocked(w, "has started anew, and is looked at again")
 	r.rebuildLocked()
 	r.mu.Unlock()
+	if r.learner != nil {
+		r.learner.Flushed(w.Seat())
+	}
 	for _, e := range events {
 		r.observe(e)
 	}

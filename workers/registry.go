@@ -15,9 +15,13 @@ import (
 type Registry struct {
 	cfg     Config
 	conns   exchange.Config
-	chooser Chooser
 	observe func(Event)
 	judge   Judge // nil: everything is permitted
+
+	chooser Chooser
+	looker  Looker  // the chooser, if it is one; else nil, as the others
+	planner Planner // likewise
+	learner Learner // likewise
 
 	// read reads a report of a worker: poll, except in tests.
 	read func(context.Context, *Worker) (Report, error)
@@ -30,16 +34,21 @@ type Registry struct {
 	pairBars []pairBar         // those that have not ended, and some that have
 	clock    uint64            // counts leases
 	scratch  scratch
-	changed  chan struct{} // closed with the next change; nil if nobody waits
-	start    func(*Worker) // begins to watch a worker; nil while Run does not run
+	queues   map[string]*queue // of the requests that wait, by model
+	seats    []bool            // that are taken
+	start    func(*Worker)     // begins to watch a worker; nil while Run does not run
+
+	waiters sync.Pool // of *waiter
 }
 
 // NewRegistry returns a Registry of the workers in cfg, which has been
 // validated. Every worker is unready until Run has looked at it. Observe is
 // called with every event, outside any lock, by many goroutines.
 func NewRegistry(cfg Config, conns exchange.Config, chooser Chooser, observe func(Event)) (*Registry, error) {
-	r := &Registry{cfg: cfg, conns: conns, chooser: chooser, observe: observe, pools: map[string][]Pool{}}
+	r := &Registry{cfg: cfg, conns: conns, observe: observe, pools: map[string][]Pool{}, queues: map[string]*queue{}}
 	r.read = r.poll
+	r.waiters.New = r.newWaiter
+	r.setChooser(chooser)
 	for _, spec := range cfg.Specs {
 		w, err := r.newWorker(spec)
 		if err != nil {
@@ -48,6 +57,23 @@ func NewRegistry(cfg Config, conns exchange.Config, chooser Chooser, observe fun
 		r.enterLocked(w)
 	}
 	return r, nil
+}
+
+// setChooser makes c choose.
+func (r *Registry) setChooser(c Chooser) {
+	r.chooser = c
+	r.looker, _ = c.(Looker)
+	r.planner, _ = c.(Planner)
+	r.learner, _ = c.(Learner)
+}
+
+// BlockBytes returns how long the blocks of a prompt's chain are to be; 0: the
+// Chooser wants no chain.
+func (r *Registry) BlockBytes() int {
+	if r.looker == nil {
+		return 0
+	}
+	return r.looker.BlockBytes()
 }
 
 // SetJudge makes j judge the workers. It is called before anything is leased
@@ -68,10 +94,15 @@ func (r *Registry) newWorker(spec Spec) (*Worker, error) {
 	return w, nil
 }
 
-// enterLocked gives w its ID and a place among the others.
+// enterLocked gives w its ID, a seat and a place among the others.
 func (r *Registry) enterLocked(w *Worker) {
 	w.ID = fmt.Sprintf("%s-%d", w.Role, r.next[w.Role])
 	r.next[w.Role]++
+	if w.load.Seat = slices.Index(r.seats, false); w.load.Seat < 0 {
+		w.load.Seat = len(r.seats)
+		r.seats = append(r.seats, false)
+	}
+	r.seats[w.load.Seat] = true
 	r.all = append(r.all, w)
 }
 
@@ -84,6 +115,9 @@ func (r *Registry) Close() {
 		if w.settling != nil {
 			w.settling.Stop()
 		}
+	}
+	for _, q := range r.queues {
+		q.timer.Stop()
 	}
 	r.mu.Unlock()
 	for _, w := range all {
@@ -201,5 +235,5 @@ func (r *Registry) rebuildLocked() {
 		}
 	}
 	slices.Sort(r.dialects)
-	r.wakeLocked()
+	r.serveAllLocked()
 }

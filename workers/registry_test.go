@@ -23,7 +23,7 @@ func readied(t *testing.T, chooser Chooser, facts ...Facts) *Registry {
 	}
 	r := newRegistry(t, "auto", specs...)
 	if chooser != nil {
-		r.chooser = chooser
+		r.setChooser(chooser)
 	}
 	for i, w := range r.all {
 		r.learn(0, w, &facts[i/2], nil)

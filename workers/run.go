@@ -97,11 +97,15 @@ func (r *Registry) readReport(ctx context.Context, w *Worker) {
 	before := w.report
 	if told {
 		w.report = now
+		w.load.Report = &now
 	}
 	news := w.unread != event.Reason
 	w.unread = event.Reason
 	event.From, event.To = w.state(), w.state()
 	r.mu.Unlock()
+	if r.learner != nil && told {
+		r.learner.Reported(w.Seat(), now)
+	}
 	if r.judge != nil && (told || !isOurs(err)) {
 		r.judge.Reported(w, before, now, unanswered(err))
 	}

@@ -39,7 +39,7 @@ func (r *Registry) LeaseOne(ctx context.Context, want Single) (*Lease, error) {
 	}
 	if best != nil {
 		lease := &Lease{}
-		r.grantLocked(lease, best, nil)
+		r.countLocked(lease, best, nil)
 		return lease, nil
 	}
 	if err := r.whyNoneLocked(want.Model); errors.Is(err, ErrUnknownModel) {

@@ -45,7 +45,7 @@ func TestLeaseOne(t *testing.T) {
 				r.learn(w.looks, w, &tt.facts[i], nil)
 			}
 			for _, i := range tt.busy {
-				r.grantLocked(&Lease{}, &r.all[i].load, nil)
+				r.countLocked(&Lease{}, &r.all[i].load, nil)
 			}
 
 			if tt.want.Avoid == theFirst {

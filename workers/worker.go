@@ -56,6 +56,10 @@ type Worker struct {
 	settling *time.Timer   // until settled
 }
 
+// Seat returns a small number that no other worker has as long as this one is
+// there.
+func (w *Worker) Seat() int { return w.load.Seat }
+
 // A State says whether a worker may be leased.
 type State uint8
 

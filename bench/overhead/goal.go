@@ -32,7 +32,7 @@ func (r *report) goals() []string {
 		say(got.Peak < mb, "%d open streams: %.1f MB RSS at the most, less than %d MB wanted", r.opts.streams, got.Peak, mb)
 	}
 	for _, c := range r.choosing {
-		say(c.CPU <= c.Goal, "choosing among %d workers, leases and breakers: %.1f us of CPU per request, at most %.0f wanted", c.Workers, c.CPU, c.Goal)
+		say(c.CPU <= c.Goal, "choosing among %d workers by %s, leases and breakers: %.1f us of CPU per request, at most %.0f wanted", c.Workers, c.Policy, c.CPU, c.Goal)
 	}
 	return said
 }

@@ -6,9 +6,6 @@ import (
 	"pdrouter/workers"
 )
 
-// builtPolicy is the one policy of this release.
-const builtPolicy = "prefix_hash"
-
 // The headings of --help, in the order in which it shows them.
 const (
 	groupWorkers   = "Workers"
@@ -24,14 +21,6 @@ const (
 	groupSeeing    = "Logs and metrics"
 	groupGeneral   = "General"
 )
-
-// policyNames are smg's policies.
-func policyNames() []string {
-	return []string{
-		"cache_aware", "prefix_hash", "consistent_hashing", "power_of_two", "least_load",
-		"round_robin", "random", "bucket", "manual", "passthrough",
-	}
-}
 
 // enforcedSettings are those which this release acts on.
 func (in *intake) enforcedSettings() []setting {
@@ -92,16 +81,6 @@ func (in *intake) listenerSettings() []setting {
 		{name: "health-check-port", value: newWhole(&c.HealthCheckPort), usage: "a further port that serves only /liveness, /readiness and /health; 0: none"},
 		{name: "prometheus-host", value: newText(&c.MetricsHost, "address"), usage: "where Prometheus is listened for"},
 		{name: "prometheus-port", value: newWhole(&c.MetricsPort), usage: "port for /metrics; 0: any free one"},
-	}
-}
-
-func (in *intake) routingSettings() []setting {
-	c := &in.cfg
-	names := policyNames()
-	return []setting{
-		{name: "policy", value: newChoice(&c.Policy, names), choices: names, usage: "how a pair is chosen; prefix_hash is the one of this release, smg's others are taken with a warning"},
-		{name: "prefill-policy", value: newChoice(&c.PrefillPolicy, names), choices: names, usage: "the policy of the prefill leg, where it is another"},
-		{name: "decode-policy", value: newChoice(&c.DecodePolicy, names), choices: names, usage: "the policy of the decode leg, where it is another"},
 	}
 }
 
@@ -169,7 +148,7 @@ func (in *intake) httpSettings() []setting {
 	r := &in.cfg.Router
 	return []setting{
 		{name: "request-id-headers", value: newTexts(&r.RequestIDHeaders, "header..."), usage: "headers in which a client may name its request, in order of precedence"},
-		{name: "routing-key-headers", value: newTexts(&r.RoutingKeyHeaders, "header..."), usage: "headers that go up to the engines as they are"},
+		{name: "routing-key-headers", value: newTexts(&r.RoutingKeyHeaders, "header..."), usage: "headers in which a client says which requests belong together, in order of precedence; they go up to the engines as they are"},
 		{name: "cors-allowed-origins", value: newTexts(&r.CORSOrigins, "origin..."), usage: "origins that browsers may call from"},
 	}
 }

@@ -175,6 +175,21 @@ func table() []mutant {
 			"TestPrefixHashBoundsTheLoad",
 		},
 		{
+			"a prompt's cache salt is left out of its seed", "transfer/fingerprint.go",
+			"		keyCacheSalt, keyExtraKey,", "		keyOther, keyExtraKey,",
+			"TestSeedKeepsEqualPromptsApart",
+		},
+		{
+			"a session's hint is above the load bound", "policy/cacheaware.go",
+			"			o.cost -= o.work / hintShare", "			o.cost -= o.work * hintShare",
+			"TestAHintYieldsToLoad",
+		},
+		{
+			"blocks of another length are believed to be cached", "policy/blocksize.go",
+			"			b.held.clear()\n", "",
+			"TestAChangeForgets",
+		},
+		{
 			"a body that stalls is waited for", "router/body.go",
 			"	_ = p.control.SetReadDeadline(time.Now().Add(p.stall)) // a recorder in tests has none\n", "",
 			"TestUnfinishedBodies",
