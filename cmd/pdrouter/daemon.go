@@ -77,7 +77,7 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 		RetryBudget:   d.handler.RetryBudget,
 	})
 	metrics.WatchBreakers(d.collected, judge.Breakers)
-	metrics.WatchKVEvents(d.collected, d.kvStates)
+	metrics.WatchKVEvents(d.collected, func() []metrics.WorkerKV { return d.kvStates(chooser) })
 	return d, d.listen(ctx)
 }
 
