@@ -7,6 +7,7 @@ import "github.com/prometheus/client_golang/prometheus"
 type WorkerKV struct {
 	Worker   string // its URL
 	Followed bool   // all its data-parallel ranks are connected to
+	Exact    bool   // the prefix index goes by what they tell
 
 	Counts KVCounts
 }
@@ -27,14 +28,16 @@ type KVCounts struct {
 func WatchKVEvents(reg prometheus.Registerer, look func() []WorkerKV) {
 	reg.MustRegister(&kvCollector{
 		look:     look,
+		exact:    prometheus.NewDesc("pdrouter_kv_index_exact", "Whether the prefix index is what a worker's KV events say (1), or is estimated (0).", []string{"worker"}, nil),
 		followed: prometheus.NewDesc("pdrouter_kv_events_followed", "Whether a worker's KV events are listened to (1), or are to be and cannot be reached (0).", []string{"worker"}, nil),
 		counts:   prometheus.NewDesc("pdrouter_kv_events_total", "What KV events said, by kind: blocks stored and removed; events cleared and ignored; messages malformed; batches replayed; gaps in their numbers; and resets, after which what the engine holds was not known.", []string{"worker", "kind"}, nil),
 	})
 }
 
 type kvCollector struct {
-	look             func() []WorkerKV
-	followed, counts *prometheus.Desc
+	look func() []WorkerKV
+
+	followed, exact, counts *prometheus.Desc
 }
 
 // Describe implements prometheus.Collector. It describes nothing: the series
@@ -44,11 +47,8 @@ func (c *kvCollector) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector.
 func (c *kvCollector) Collect(out chan<- prometheus.Metric) {
 	for _, w := range c.look() {
-		followed := 0.0
-		if w.Followed {
-			followed = 1
-		}
-		out <- gauge(c.followed, followed, w.Worker)
+		out <- gauge(c.followed, oneIf(w.Followed), w.Worker)
+		out <- gauge(c.exact, oneIf(w.Exact), w.Worker)
 		for _, k := range [...]struct {
 			kind  string
 			count uint64
@@ -65,4 +65,11 @@ func (c *kvCollector) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(c.counts, prometheus.CounterValue, float64(k.count), w.Worker, k.kind)
 		}
 	}
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -44,7 +44,7 @@ func traffic(t *testing.T) *prometheus.Registry {
 		}
 	})
 	WatchKVEvents(reg, func() []WorkerKV {
-		return []WorkerKV{{Worker: "http://p0", Followed: true, Counts: KVCounts{Stored: 9, Removed: 3, Gaps: 1, Replayed: 2}}, {Worker: "http://d0"}}
+		return []WorkerKV{{Worker: "http://p0", Followed: true, Exact: true, Counts: KVCounts{Stored: 9, Removed: 3, Gaps: 1, Replayed: 2}}, {Worker: "http://d0"}}
 	})
 	WatchLearnt(reg, func() Learnt {
 		return Learnt{BytesPerToken: 3.5, Workers: []LearntWorker{

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"time"
+
 	"pdrouter/metrics"
+	"pdrouter/policy"
 	"pdrouter/workers"
 
 	"go.uber.org/zap"
@@ -37,8 +40,15 @@ func logKVEvents(log *zap.Logger, e workers.Event) {
 
 // kvStates returns what was heard of the KV events of the workers that are to
 // be followed.
-func (d *daemon) kvStates() []metrics.WorkerKV {
+func (d *daemon) kvStates(chooser workers.Chooser) []metrics.WorkerKV {
 	var all []metrics.WorkerKV
+	exact := map[*workers.Worker]bool{}
+	if c, ok := chooser.(*policy.CacheAware); ok {
+		known, _ := c.Known(time.Now())
+		for _, k := range known {
+			exact[k.Worker] = k.Exact
+		}
+	}
 	seen := map[string]bool{}
 	for _, s := range d.registry.Statuses() {
 		if s.KV.Ranks == 0 || s.Removed || seen[s.Worker.URL] {
@@ -46,7 +56,7 @@ func (d *daemon) kvStates() []metrics.WorkerKV {
 		}
 		seen[s.Worker.URL] = true
 		k := s.KV
-		all = append(all, metrics.WorkerKV{Worker: s.Worker.URL, Followed: k.Followed == k.Ranks, Counts: metrics.KVCounts{
+		all = append(all, metrics.WorkerKV{Worker: s.Worker.URL, Followed: k.Followed == k.Ranks, Exact: exact[s.Worker], Counts: metrics.KVCounts{
 			Stored: k.Stored, Removed: k.Removed, Cleared: k.Cleared, Ignored: k.Ignored,
 			Malformed: k.Malformed, Gaps: k.Gaps, Replayed: k.Replayed, Resets: k.Resets,
 		}})
