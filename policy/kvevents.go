@@ -19,7 +19,7 @@ type mirrors struct {
 }
 
 func newMirrors(cfg Config) mirrors {
-	// A block's place takes some 90 bytes, and is needed once for all workers.
+	// A block's place takes some 160 bytes, and is needed once for all workers.
 	return mirrors{names: newNames(cfg.MaxBlocks / 8), room: cfg.MaxBlocks, bySeat: map[int]*mirror{}}
 }
 
