@@ -109,6 +109,7 @@ func (c *CacheAware) wantedBlock() float64 {
 func (c *CacheAware) setBlocks(bytes int) {
 	c.block.bytes.Store(int64(bytes))
 	c.shared = newShared(bytes)
+	c.mirrors.forget()
 	for _, b := range *c.seats.Load() {
 		if b != nil {
 			b.held.clear()

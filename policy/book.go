@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"sync/atomic"
 	"time"
 
 	"pdrouter/workers"
@@ -10,6 +11,7 @@ import (
 type book struct {
 	worker *workers.Worker
 	held   *held
+	mirror atomic.Pointer[mirror] // of an engine whose KV events are followed; nil: it is not
 
 	// The lock of CacheAware guards the rest.
 

@@ -28,6 +28,8 @@ type CacheAware struct {
 	block blockSize
 	seats atomic.Pointer[[]*book] // by seat; some are nil; replaced, not changed
 
+	mirrors mirrors // of the workers whose KV events are followed
+
 	mu      sync.Mutex // guards the rest; taken under the registry's lock
 	serial  uint32
 	changes uint64 // choices that were made and legs that have ended
@@ -45,7 +47,7 @@ type CacheAware struct {
 
 // NewCacheAware returns the policy.
 func NewCacheAware(cfg Config) *CacheAware {
-	c := &CacheAware{cfg: cfg}
+	c := &CacheAware{cfg: cfg, mirrors: newMirrors(cfg)}
 	c.block.fixed = cfg.BlockBytes > 0
 	c.block.bytes.Store(int64(cmp.Or(cfg.BlockBytes, BlockBytes)))
 	c.shared = newShared(c.BlockBytes())
@@ -69,6 +71,7 @@ func (c *CacheAware) openBook(l *workers.Load) *book {
 	b.queue.first = uint64(c.serial)<<32 + 1 // no ticket is good at another book
 	b.queue.next = b.queue.first
 	c.seat(l.Seat, b) // from here on Look may see it
+	c.mirrors.attach(l.Seat, b)
 	if l.Report != nil {
 		c.reported(b, *l.Report)
 	}

@@ -31,6 +31,15 @@
 // is found by bisection: some eight probes, of which most are saved by the
 // guess that workers hold the same beginning.
 //
+// # KV events
+//
+// An engine that publishes what it stores and drops is not guessed at: its
+// worker's set follows what it says (mirror). An engine names its blocks, which
+// are tokens, in ways of its own, so where a block of ours ends in them is
+// learnt: when a prefill leg has ended, the engine has just stored one sequence
+// of blocks that is as long as the prompt (bind.go). It is noted under a hash of
+// the tokens themselves (names), and so holds for all workers.
+//
 // # What is learnt
 //
 // Each worker's speed, as a line through its legs (speed); how much of its KV
@@ -54,5 +63,6 @@
 //
 // Choose and Next are called under the registry's lock, one call at a time. The
 // methods of workers.Looker and workers.Learner may be called by any goroutine
-// at any time. Look takes no lock.
+// at any time. Look takes no lock. KV events are taken in under locks of their
+// own, for which no choice waits.
 package policy

@@ -208,6 +208,49 @@ func (h *held) forget(chain []uint64, from int) {
 	h.version.Add(1)
 }
 
+// batch is how many blocks are held or dropped before others get the lock.
+const batch = 1024
+
+// hold adds the blocks that are not there, as if they had been used: those of
+// an engine that says that it has them.
+func (h *held) hold(keys []uint64) {
+	for part := range slices.Chunk(keys, batch) {
+		h.mu.Lock()
+		changed := false
+		for _, key := range slices.Backward(part) {
+			if h.limit > 0 && h.table.Load().find(key) == 0 {
+				place := h.addLocked(key)
+				h.table.Load().pushNewest(place)
+				changed = true
+			}
+		}
+		h.changedLocked(changed)
+		h.mu.Unlock()
+	}
+}
+
+// drop drops blocks, whatever comes before and after them.
+func (h *held) drop(keys []uint64) {
+	for part := range slices.Chunk(keys, batch) {
+		h.mu.Lock()
+		changed := false
+		for _, key := range part {
+			if place := h.table.Load().find(key); place != 0 {
+				h.dropLocked(place)
+				changed = true
+			}
+		}
+		h.changedLocked(changed)
+		h.mu.Unlock()
+	}
+}
+
+func (h *held) changedLocked(is bool) {
+	if is {
+		h.version.Add(1)
+	}
+}
+
 // resize sets how many blocks may be held; the oldest beyond it are dropped.
 // Of a table that is much too large the memory is given back.
 func (h *held) resize(limit int) {

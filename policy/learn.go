@@ -33,31 +33,46 @@ func (r *ratio) value() float64 {
 
 // Ended implements workers.Learner.
 func (c *CacheAware) Ended(seat int, p workers.Prefilled) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b := c.at(seat)
-	if b == nil {
+	b, sent := c.ended(seat, &p)
+	if b == nil || !p.OK || !c.current(&p.Prompt) {
 		return
 	}
+	if m := b.mirror.Load(); m != nil {
+		m.end(endedLeg{
+			chain: p.Prompt.Chain, block: c.blockOf(&p.Prompt), bytes: p.Prompt.Bytes, tokens: p.Tokens, cached: p.Cached,
+			sent: sent, ended: p.At,
+		})
+	}
+}
+
+// ended takes in what a leg says of its worker. It returns when it was sent.
+func (c *CacheAware) ended(seat int, p *workers.Prefilled) (b *book, sent time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b = c.at(seat); b == nil {
+		return nil, sent
+	}
 	c.changes++
+	sent = b.queue.sent(p.Expect.Ticket)
 	took := b.queue.end(p.At, p.Expect.Ticket)
 	if !p.OK {
 		b.held.forget(p.Prompt.Chain, p.Expect.Blocks)
-		return
+		return b, sent
 	}
 	if p.Tokens > 0 {
 		c.ratio.learn(p.Prompt.Bytes, p.Tokens)
 	}
-	c.learn(b, &p, took)
+	c.learn(b, p, took)
 	c.sizeBlocks()
 	c.fit(b)
+	return b, sent
 }
 
 // learn takes in what a prefill leg found in the cache, and how long it took;
 // below 0: that is not known.
 func (c *CacheAware) learn(b *book, p *workers.Prefilled, took time.Duration) {
 	found, sure := c.found(p, took)
-	if noted, _ := b.held.size(); c.current(&p.Prompt) {
+	if noted, _ := b.held.size(); c.current(&p.Prompt) && !b.exact() { // else nothing was guessed
 		b.keep.saw(p.Expect.Blocks, found, noted, b.page*c.ratio.value()/float64(c.BlockBytes()))
 	}
 	if took < 0 {
@@ -145,6 +160,7 @@ func (c *CacheAware) Flushed(seat int) {
 func (c *CacheAware) Gone(seat int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.mirrors.gone(seat)
 	if c.at(seat) != nil {
 		c.seat(seat, nil)
 	}
@@ -160,24 +176,36 @@ func (c *CacheAware) at(seat int) *book {
 // mostBlocks returns how many blocks b's engine can hold, or how many may be
 // noted if that is less or not known.
 func (c *CacheAware) mostBlocks(b *book) float64 {
-	n := 0
-	for _, other := range *c.seats.Load() {
-		if other != nil {
-			n++
-		}
-	}
-	most := float64(c.cfg.MaxBlocks / max(n, 1))
+	most := c.part()
 	if b.kv > 0 {
 		most = min(most, b.kv*c.ratio.value()/float64(c.BlockBytes()))
 	}
 	return most
 }
 
+// part returns how many blocks of the index are for each worker.
+func (c *CacheAware) part() float64 {
+	n := 0
+	for _, b := range *c.seats.Load() {
+		if b != nil {
+			n++
+		}
+	}
+	return float64(c.cfg.MaxBlocks / max(n, 1))
+}
+
 // fit makes b's set as large as what its engine keeps. Small changes are let
-// be.
+// be. An engine that tells what it keeps is not second-guessed.
 func (c *CacheAware) fit(b *book) {
 	b.keep.hold(c.mostBlocks(b))
 	limit := b.keep.blocks()
+	if m := b.mirror.Load(); m != nil {
+		m.keeps.Store(int64(limit))
+		m.room.Store(int64(c.part()))
+		if b.exact() {
+			limit = int(c.part())
+		}
+	}
 	if _, now := b.held.size(); math.Abs(float64(limit-now)) > 0.01*float64(now) {
 		b.held.resize(limit)
 	}
@@ -195,6 +223,7 @@ type Knowledge struct {
 	Queued  int           // legs sent and not ended
 	Backlog time.Duration // the work of these
 	Foreign float64       // legs that others have there
+	Exact   bool          // Blocks is what the engine's KV events say, not a belief
 }
 
 // Known returns what has been learnt: of each worker, and how many bytes of
@@ -213,26 +242,11 @@ func (c *CacheAware) Known(now time.Time) (known []Knowledge, bytesPerToken floa
 			Worker: b.worker, Blocks: count, Keeps: limit, Share: b.keep.share,
 			Learnt: c.speed.n >= speedLearnt,
 			PerLeg: time.Duration(leg * float64(time.Second)), PerByte: time.Duration(perByte * 1000 * float64(time.Second)),
-			Queued: b.queue.open, Backlog: b.queue.backlog(now), Foreign: max(b.foreign, 0),
+			Queued: b.queue.open, Backlog: b.queue.backlog(now), Foreign: max(b.foreign, 0), Exact: b.exact(),
 		})
 	}
 	if c.ratio.tokens > 0 {
 		bytesPerToken = c.ratio.value()
 	}
 	return known, bytesPerToken
-}
-
-// Stored says that a worker holds all blocks of a chain, and Evicted that it
-// no longer holds those from one on: what an engine's KV events tell.
-func (c *CacheAware) Stored(seat int, chain []uint64) {
-	if b := c.at(seat); b != nil {
-		b.held.use(chain)
-	}
-}
-
-// Evicted is the opposite of Stored.
-func (c *CacheAware) Evicted(seat int, chain []uint64, from int) {
-	if b := c.at(seat); b != nil {
-		b.held.forget(chain, from)
-	}
 }

@@ -128,6 +128,9 @@ func (c *CacheAware) Recall(seat int, w *workers.Worker, m workers.Memory) (bloc
 	c.mu.Unlock()
 	if c.sameBlocks(m) {
 		b.held.fill(m.Blocks)
+		if followed := b.mirror.Load(); followed != nil {
+			followed.doubt(m.Blocks)
+		}
 	}
 	blocks, _ = b.held.size()
 	return blocks

@@ -123,7 +123,7 @@ func TestCacheAwareTellsChanges(t *testing.T) {
 		{"a prompt that it had", func() { open = a.ask(chain) }},
 		{"the end of its leg", func() { a.end(open, chain) }},
 		{"a flush", func() { a.c.Flushed(0) }},
-		{"blocks that were stored", func() { a.c.Stored(0, chain) }},
+		{"blocks that were stored", func() { a.c.at(0).held.use(chain) }},
 		{"a worker that has gone", func() { a.c.Gone(0) }},
 	} {
 		step.do()
@@ -157,7 +157,7 @@ func TestCacheAwareRemembersHowLongBlocksAre(t *testing.T) {
 		for _, l := range a.pools[0].Prefill {
 			a.c.book(l).kv = 1e6
 			a.c.fit(a.c.book(l))
-			a.c.Stored(l.Seat, chain)
+			a.c.book(l).held.use(chain)
 		}
 		a.c.shared.see(chain)
 		return a

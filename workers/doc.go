@@ -45,6 +45,11 @@
 // of how it was started is reported with a [*MetricsOffError]; it serves
 // requests all the same.
 //
+// One that publishes its KV events is listened to besides, by one goroutine for
+// each of its data-parallel ranks, and the Chooser is told, if it is a [KVSink].
+// That events are followed, missed or malformed is an [Event]; how many there
+// were is in [Status].
+//
 // # What outlives the router
 //
 // A [Keeper] writes down what the Chooser knows, if that is a [Rememberer], and

@@ -90,7 +90,7 @@ func (r *Registry) newWorker(spec Spec) (*Worker, error) {
 	if spec.APIKey == "" {
 		spec.APIKey = r.cfg.APIKey
 	}
-	w := &Worker{Spec: spec, Peer: peer, reason: "not looked at yet", told: make(chan struct{}, 1), stop: func() {}}
+	w := &Worker{Spec: spec, Peer: peer, reason: "not looked at yet", told: make(chan struct{}, 1), stop: func() {}, kv: &kvNotes{}}
 	w.load = Load{Worker: w, Weight: 1}
 	return w, nil
 }
@@ -198,7 +198,7 @@ func (r *Registry) statusLocked(w *Worker, now time.Time) Status {
 	s := Status{
 		Worker: w, State: w.state(), Reason: w.reason, Unfit: w.unfit, InFlight: w.load.InFlight, Removed: w.removed,
 		Bars: w.barsLocked(now), Weight: w.load.Weight, Report: w.report, Unread: w.unread,
-		Bootstrap: w.bootstrap,
+		Bootstrap: w.bootstrap, KV: w.kv.state(),
 	}
 	if w.facts != nil {
 		s.Facts = *w.facts

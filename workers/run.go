@@ -43,6 +43,8 @@ func (r *Registry) Run(ctx context.Context) error {
 func (r *Registry) watch(ctx context.Context, w *Worker) {
 	due := time.NewTimer(0)
 	defer due.Stop()
+	events := r.newKVFeed(w)
+	defer events.close()
 	for {
 		select {
 		case <-ctx.Done():
@@ -51,6 +53,7 @@ func (r *Registry) watch(ctx context.Context, w *Worker) {
 		case <-w.told:
 		}
 		due.Reset(r.visit(ctx, w))
+		events.follow(ctx)
 	}
 }
 

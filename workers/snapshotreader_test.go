@@ -42,8 +42,8 @@ func written(t testing.TB) []byte {
 	return b.Bytes()
 }
 
-// whole returns the snapshot in a file that has no fault.
-func whole(t testing.TB, file []byte) *snapshot {
+// faultless returns the snapshot in a file that has no fault.
+func faultless(t testing.TB, file []byte) *snapshot {
 	t.Helper()
 	s, faults := readSnapshot(bytes.NewReader(file), 1000)
 	if s == nil || len(faults) > 0 {
@@ -53,7 +53,7 @@ func whole(t testing.TB, file []byte) *snapshot {
 }
 
 func TestSnapshotRoundTrip(t *testing.T) {
-	s := whole(t, written(t))
+	s := faultless(t, written(t))
 	if s.Kind != 1<<64-1 || !slices.Equal(s.blocks, []uint64{1, 2}) || !reflect.DeepEqual(s.Learnt, map[string][]float64{"speed": {1, 0.1, 3e9}}) {
 		t.Errorf("of all: %+v, %v", s.overallHead, s.blocks)
 	}
@@ -91,7 +91,7 @@ func wantPartOf(t *testing.T, what string, file []byte, s *snapshot) {
 // that is found, and what is taken all the same is as it was written.
 func TestSnapshotWithAnyFault(t *testing.T) {
 	file := written(t)
-	s := whole(t, file)
+	s := faultless(t, file)
 	kept := 0
 	for i := range file {
 		for bit := range 8 {

@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 	"health":         {"workers", "exchange", "metrics", "github.com/sony/gobreaker"},
 	"policy":         {"workers", "github.com/cespare/xxhash"},
 	"transfer":       {"workers"},
-	"workers":        {"exchange", "metrics"},
+	"workers":        {"exchange", "metrics", "github.com/go-zeromq/zmq4", "github.com/tinylib/msgp"},
 	"exchange":       {"golang.org/x/sys"},
 	"metrics":        {"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
 	"systemd":        {},

@@ -110,6 +110,7 @@ func TestCheckRoundTrip(t *testing.T) {
 		{"a policy for each leg, with what they read", "--prefill http://127.0.0.1:1 --decode http://127.0.0.1:2 --prefill-policy cache_aware --decode-policy bucket --prefill-hold off --max-index-blocks 1000 --spill-abs-threshold 3 --assignment-mode min_load"},
 		{"a hold with a unit", "--prefill http://127.0.0.1:1 --decode http://127.0.0.1:2 --policy cache_aware --prefill-hold 1500ms"},
 		{"keys", "--prefill http://127.0.0.1:1 --decode http://127.0.0.1:2 --api-key secret --api-key secret --worker-api-key secret"},
+		{"KV events", "--prefill http://127.0.0.1:1 --decode http://127.0.0.1:2 --kv-events off --kv-events http://127.0.0.1:1=tcp://127.0.0.1:5557,replay=tcp://127.0.0.1:5657,topic=kv,ranks=2"},
 		{"smg's own words", "--prefill http://127.0.0.1:1 --decode http://10.0.0.2:2 --pd-disaggregation --backend vllm --policy cache_aware --prefill-policy bucket --tenant-api-key t:secret --cb-failure-threshold 5 --selector a=1 b=2"},
 	}
 	for _, tt := range tests {

@@ -259,6 +259,8 @@ func (d *daemon) logWorker(e workers.Event) {
 		log.Info("worker's cache is known from before the restart", zap.String("reason", e.Reason))
 	case workers.Unrecalled:
 		log.Info("worker's cache is not what it was before the restart", zap.String("reason", e.Reason))
+	case workers.KVEventsFollowed, workers.KVEventsLost, workers.KVEventsUnread:
+		logKVEvents(log, e)
 	case workers.Changed:
 		logState(log, e, change)
 	}

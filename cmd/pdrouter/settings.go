@@ -64,6 +64,7 @@ func (in *intake) workerSettings() []setting {
 		{name: "worker-startup-check-interval", value: newSeconds(&w.ProbeInterval), usage: "seconds from one look at a worker that is not ready to the next"},
 		{name: "load-monitor-interval", value: newSeconds(&w.LoadInterval), usage: "seconds from one reading of a worker's load to the next (smg: 10)"},
 		{name: "disable-load-monitoring", value: newSwitch(&w.NoReports), usage: "do not read the workers' load"},
+		{name: "kv-events", value: newKVRules(&w.KVEvents), takes: takesOne, usage: "whose KV events are followed: auto, the workers whose engines say where they publish; off; or WORKER_URL=tcp://HOST:PORT[,replay=tcp://HOST:PORT][,topic=TOPIC][,ranks=N] for one; repeat for several"},
 		{name: "drain-settle-secs", value: newSeconds(&w.DrainSettle), usage: "seconds for which a removed worker is shown at least; its requests may take longer"},
 		{name: "worker-warmup-secs", value: newSeconds(&w.WarmupTime), usage: "seconds until a worker that was added or has started anew gets its whole share of requests; 0: at once"},
 		{name: "worker-warmup-share", value: newNumber(&w.WarmupShare), usage: "the part of its share that it gets at first"},
