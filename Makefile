@@ -5,7 +5,7 @@ TOOL  := $(GO) tool -modfile=tools/go.mod
 FUZZ  ?= 20000x
 CHAOS ?= 10m
 
-.PHONY: help build demo test race lint fuzz bench chaos chaos-brief pgo mutants mutants-fit check e2e-setup clean
+.PHONY: help build demo test race lint fuzz bench replay chaos chaos-brief pgo mutants mutants-fit check e2e-setup clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 16
@@ -32,6 +32,9 @@ fuzz: ## each fuzz target, FUZZ inputs or time each (default 20000x)
 
 bench: build ## CPU, memory and latency of the real binary beside two plain proxies
 	$(GO) run ./bench/overhead $(ARGS)
+
+replay: ## policies on a virtual clock, beside what was to be reached; TRACES=DIR with Mooncake's conversation_trace.jsonl and synthetic_trace.jsonl, else five minutes
+	$(GO) run ./bench/table $(if $(TRACES),-traces $(TRACES)) $(ARGS)
 
 chaos: ## the router before engines that are killed, stopped and restarted, for CHAOS (default 10m); ARGS='-seed N' repeats a run
 	$(GO) run ./bench/chaos -duration $(CHAOS) $(ARGS)

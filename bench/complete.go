@@ -19,6 +19,7 @@ const completionsPath = "/v1/completions"
 type Client struct {
 	URL   string // base URL, without a slash at its end
 	Model string
+	Key   string // bearer key; empty: none is sent
 	HTTP  *http.Client
 
 	// Expect returns the texts that a body sent to a path must be answered
@@ -78,6 +79,9 @@ func (c *Client) exchange(ctx context.Context, ask Ask, body []byte, r *reader) 
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if c.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Key)
+	}
 	if ask.ID != "" {
 		req.Header.Set("X-Request-Id", ask.ID)
 	}

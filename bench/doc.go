@@ -18,7 +18,7 @@
 // first five minutes of the conversation trace are part of the package
 // ([Conversation]); NOTICE says where they are from.
 //
-// ReadAny reads other forms too, see [Formats].
+// ReadAny reads other forms too, see [Formats]. An error names the line.
 //
 // # On a virtual clock
 //
@@ -42,6 +42,9 @@
 // and reproduce the published figures, which is what says that the model is
 // right. The replay is deterministic: the same trace, policy and seed give the
 // same, and the seed only says which of equals comes first.
+//
+// [Cases] are the published figures and the goals that were set, with the
+// fleets that they hold for; bench/table prints what is reached.
 //
 // # Life of a request
 //

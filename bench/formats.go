@@ -10,6 +10,7 @@ import (
 	"hash/fnv"
 	"io"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -26,12 +27,13 @@ import (
 //     minute after the one before.
 func Formats() []string { return []string{"mooncake", "alibaba", "azure", "sharegpt"} }
 
-// ReadAny reads a trace in any of Formats, which it also tells.
+// ReadAny reads a trace in any of Formats, which it also tells. An error says
+// which line is at fault.
 func ReadAny(r io.Reader) (reqs []Request, format string, err error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	head, err := in.Peek(1 << 12)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, "", fmt.Errorf("read trace: %w", err)
+		return nil, "", err
 	}
 	line, _, _ := bytes.Cut(bytes.TrimSpace(head), []byte("\n"))
 	switch {
@@ -44,9 +46,11 @@ func ReadAny(r io.Reader) (reqs []Request, format string, err error) {
 	case bytes.Contains(line, []byte(`"chat_id"`)):
 		reqs, err = readAlibaba(in)
 		return reqs, "alibaba", err
-	default:
+	case len(line) == 0 || bytes.HasPrefix(line, []byte("{")):
 		reqs, err = ReadTrace(in)
 		return reqs, "mooncake", err
+	default:
+		return nil, "", fmt.Errorf("line 1: begins with %.20q, as no trace does in a form that is known (%s)", line, strings.Join(Formats(), ", "))
 	}
 }
 
@@ -55,58 +59,73 @@ const alibabaTokens = 16
 
 func readAlibaba(r io.Reader) ([]Request, error) {
 	var reqs []Request
-	dec := json.NewDecoder(r)
-	for {
+	err := eachLine(r, func(line []byte) error {
 		var q struct {
 			Request
 
 			Timestamp float64 `json:"timestamp"` // in seconds
 		}
-		err := dec.Decode(&q)
-		if errors.Is(err, io.EOF) {
-			return inOrder(reqs), nil
+		if err := json.Unmarshal(line, &q); err != nil {
+			return err
 		}
 		q.Request.Timestamp, q.Block = int64(q.Timestamp*1000), alibabaTokens
 		q.OutputLength = max(q.OutputLength, 1)
-		if err == nil {
-			err = q.check(nil)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read trace: request %d: %w", len(reqs)+1, err)
+		if err := q.check(nil); err != nil {
+			return err
 		}
 		reqs = append(reqs, q.Request)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	return inOrder(reqs), nil
 }
 
 func readAzure(r io.Reader) ([]Request, error) {
-	lines, err := csv.NewReader(r).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("read trace: %w", err)
+	in := csv.NewReader(r)
+	in.FieldsPerRecord = -1 // azureLine says better what is wrong
+	if _, err := in.Read(); err != nil {
+		return nil, err // names its line
 	}
 	var (
 		reqs  []Request
 		first time.Time
 		ids   int64
 	)
-	for i, line := range lines[1:] {
-		at, q, err := azureLine(line)
-		if err != nil {
-			return nil, fmt.Errorf("read trace: request %d: %w", i+1, err)
+	for {
+		fields, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return inOrder(reqs), nil
 		}
-		if i == 0 {
+		if err != nil {
+			return nil, err
+		}
+		at, q, err := azureLine(fields)
+		if len(reqs) == 0 {
 			first = at
 		}
-		q.Timestamp = at.Sub(first).Milliseconds()
-		for range (q.InputLength + BlockTokens - 1) / BlockTokens {
-			q.HashIDs = append(q.HashIDs, ids)
-			ids++
+		if q.Timestamp = at.Sub(first).Milliseconds(); err == nil {
+			q.HashIDs = fresh(&ids, q.InputLength)
+			err = q.check(nil)
 		}
-		if err := q.check(nil); err != nil {
-			return nil, fmt.Errorf("read trace: request %d: %w", i+1, err)
+		if err != nil {
+			line, _ := in.FieldPos(0)
+			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
 		reqs = append(reqs, q)
 	}
-	return inOrder(reqs), nil
+}
+
+// fresh returns ids for a prompt of that many tokens, of which none was there
+// before.
+func fresh(next *int64, tokens int) []int64 {
+	ids := make([]int64, max(tokens+BlockTokens-1, 0)/BlockTokens)
+	for i := range ids {
+		ids[i] = *next
+		*next++
+	}
+	return ids
 }
 
 func azureLine(line []string) (time.Time, Request, error) {
@@ -136,33 +155,60 @@ const (
 	shareTurn  = 30000 // ms between two turns of one
 )
 
+// A turn is what one side of a conversation says at a time.
+type turn struct{ From, Value string }
+
 func readShareGPT(r io.Reader) ([]Request, error) {
-	var all []struct {
-		Conversations []struct{ From, Value string }
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
 	}
-	if err := json.NewDecoder(r).Decode(&all); err != nil {
-		return nil, fmt.Errorf("read trace: %w", err)
+	var all []struct{ Conversations []turn }
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("line %d: %w", lineOf(text, err), err)
 	}
 	var reqs []Request
 	for i, c := range all {
-		said, at := []byte(nil), int64(i)*shareBegin
-		for j, turn := range c.Conversations {
-			if turn.From != "human" && turn.From != "user" {
-				said = append(said, turn.Value...)
-				continue
-			}
-			said = append(said, turn.Value...)
-			answer := 1
-			if j+1 < len(c.Conversations) {
-				answer = max(len(c.Conversations[j+1].Value)/BytesPerToken, 1)
-			}
-			if tokens := len(said) / BytesPerToken; tokens > 0 {
-				reqs = append(reqs, Request{Timestamp: at, InputLength: tokens, OutputLength: answer, Block: alibabaTokens, HashIDs: idsOf(said[:tokens*BytesPerToken])})
-			}
-			at += shareTurn
-		}
+		reqs = append(reqs, requestsOf(c.Conversations, int64(i)*shareBegin)...)
 	}
 	return inOrder(reqs), nil
+}
+
+// lineOf returns the line of text at which decoding it came to an end.
+func lineOf(text []byte, err error) int {
+	end := int64(len(text))
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		end = e.Offset
+	} else if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		end = e.Offset
+	}
+	return 1 + bytes.Count(text[:min(end, int64(len(text)))], []byte("\n"))
+}
+
+// requestsOf returns a conversation's requests, the first of which comes at at.
+func requestsOf(turns []turn, at int64) []Request {
+	var (
+		reqs []Request
+		said []byte
+	)
+	for j, t := range turns {
+		said = append(said, t.Value...)
+		if t.From != "human" && t.From != "user" {
+			continue
+		}
+		answer := 1
+		if j+1 < len(turns) {
+			answer = max(len(turns[j+1].Value)/BytesPerToken, 1)
+		}
+		if tokens := len(said) / BytesPerToken; tokens > 0 {
+			reqs = append(reqs, Request{
+				Timestamp: at, InputLength: tokens, OutputLength: answer,
+				Block: alibabaTokens, HashIDs: idsOf(said[:tokens*BytesPerToken]),
+			})
+		}
+		at += shareTurn
+	}
+	return reqs
 }
 
 // idsOf returns ids for a text's blocks: equal where all up to their end is.

@@ -34,11 +34,14 @@ func TestReadAny(t *testing.T) {
 			"",
 		},
 		{"an empty trace has no requests", "", "mooncake", nil, ""},
-		{"a line that is cut is named", `{"chat_id": 1, "timestamp": 1, "inp`, "alibaba", nil, "request 1"},
+		{"a line that is cut is named", `{"chat_id": 1, "timestamp": 1, "inp`, "alibaba", nil, "line 1"},
 		{"ids must be as many as there are blocks", `{"chat_id": 1, "timestamp": 1, "input_length": 17, "output_length": 3, "hash_ids": [7]}`, "alibaba", nil, "want 2"},
-		{"a time that is none is an error", "TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,600,10\n", "azure", nil, "request 1"},
+		{"a time that is none is an error", "TIMESTAMP,ContextTokens,GeneratedTokens\nyesterday,600,10\n", "azure", nil, "line 2"},
 		{"tokens that are no number are an error", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9,x,10\n", "azure", nil, "tokens"},
-		{"conversations that are cut are an error", `[{"conversations":[`, "sharegpt", nil, "read trace"},
+		{"columns must be three", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9,600,10\n2023-11-16 18:17:03.9,600\n", "azure", nil, "line 3: 2 columns"},
+		{"what is no trace is said to be none", "hello\n", "", nil, `line 1: begins with "hello"`},
+		{"a conversation's line is named", "[\n{\"conversations\":\n5}]", "sharegpt", nil, "line 3"},
+		{"conversations that are cut are an error", `[{"conversations":[`, "sharegpt", nil, "line 1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

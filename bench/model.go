@@ -15,6 +15,10 @@ type Engine struct {
 	PerPrompt time.Duration // what each prompt takes
 	PerSecond float64       // tokens that it computes in a second
 
+	// Block is how many tokens an id of the trace stands for. Virtual finds
+	// out; References are told here. 0: BlockTokens.
+	Block int
+
 	// Noise is how far from that each prompt may be, as a share of it: times
 	// are evenly spread around what they should be. With none, seeds differ
 	// only in the names of workers.

@@ -1,11 +1,13 @@
 package bench
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
 
+	"pdrouter/policy"
 	"pdrouter/workers"
 )
 
@@ -61,16 +63,17 @@ type mirror struct {
 
 // Choose implements workers.Chooser.
 func (r *reference) Choose(need workers.Need, pools []workers.Pool) workers.Choice {
+	block := cmp.Or(r.engine.Block, BlockTokens)
 	r.loads, r.now = pools[0].Prefill, r.now[:0]
 	ids := make([]int64, len(need.Prompt.Chain))
 	for i, hash := range need.Prompt.Chain {
 		ids[i] = int64(hash)
 	}
-	req := &Request{InputLength: need.Prompt.Bytes, HashIDs: ids}
+	req := &Request{InputLength: need.Prompt.Bytes * block / policy.BlockBytes, HashIDs: ids, Block: block}
 	for _, l := range r.loads {
 		m := r.seen[l.Worker]
 		if m == nil {
-			m = &mirror{cache: newCache(r.engine.KVTokens / BlockTokens)}
+			m = &mirror{cache: newCache(r.engine.KVTokens / block)}
 			r.seen[l.Worker] = m
 		}
 		if l.InFlight == 0 {

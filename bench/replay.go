@@ -38,6 +38,9 @@ func (p *Replay) Run(ctx context.Context, reqs []Request, tally *Tally) error {
 			break
 		}
 		open.Go(func() error {
+			if ctx.Err() != nil {
+				return nil // it ended while a place was waited for
+			}
 			lag := time.Since(began) - due
 			tally.sent()
 			res := p.Client.Complete(ctx, Ask{ID: p.id(i), Prompt: req.Prompt(), Tokens: req.OutputLength})

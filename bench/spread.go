@@ -17,6 +17,7 @@ const (
 type Spread struct {
 	buckets [spreadBuckets]uint32
 	count   int
+	sum     time.Duration
 }
 
 // Add counts d.
@@ -27,10 +28,14 @@ func (s *Spread) Add(d time.Duration) {
 	}
 	s.buckets[i]++
 	s.count++
+	s.sum += d
 }
 
 // Count returns how many durations were added.
 func (s *Spread) Count() int { return s.count }
+
+// Mean returns the mean of those added, exactly; 0 if there are none.
+func (s *Spread) Mean() time.Duration { return s.sum / time.Duration(max(s.count, 1)) }
 
 // Quantile returns the duration that a share q of those added is not above; 0
 // if there are none.

@@ -24,6 +24,9 @@ func TestSpread(t *testing.T) {
 			t.Errorf("Quantile(%v) = %v, want %v to within 1 %%", tt.q, got, tt.want)
 		}
 	}
+	if got := s.Mean(); got != 500500*time.Microsecond {
+		t.Errorf("Mean = %v, want that of 1 to 1000 ms", got)
+	}
 	s = Spread{}
 	for _, d := range []time.Duration{-time.Second, 0, time.Nanosecond, 1000 * time.Hour} {
 		s.Add(d) // what is out of range counts at the end that it is beyond

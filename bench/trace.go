@@ -1,11 +1,11 @@
 package bench
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	_ "embed" // the slice of a public trace
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -34,21 +34,47 @@ func Conversation() ([]Request, error) { return ReadTrace(bytes.NewReader(conver
 // trace, and names it.
 func ReadTrace(r io.Reader) ([]Request, error) {
 	var reqs []Request
-	dec := json.NewDecoder(r)
-	for {
+	err := eachLine(r, func(line []byte) error {
 		var q Request
-		err := dec.Decode(&q)
-		if errors.Is(err, io.EOF) {
-			return reqs, nil
+		if err := json.Unmarshal(line, &q); err != nil {
+			return err
 		}
-		if err == nil {
-			err = q.check(reqs)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read trace: request %d: %w", len(reqs)+1, err)
+		if err := q.check(reqs); err != nil {
+			return err
 		}
 		reqs = append(reqs, q)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	return reqs, nil
+}
+
+// maxLine bounds a line of a trace, in bytes: a prompt of a million tokens has
+// some 60,000 ids in the finest of forms.
+const maxLine = 16 << 20
+
+// eachLine calls read with each line of r that is not empty, until that fails.
+// The error names the line.
+func eachLine(r io.Reader, read func(line []byte) error) error {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	at := 0
+	for lines.Scan() {
+		at++
+		line := bytes.TrimSpace(lines.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		if err := read(line); err != nil {
+			return fmt.Errorf("line %d: %w", at, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("line %d: %w", at+1, err)
+	}
+	return nil
 }
 
 // check reports what is wrong with a request that comes after earlier.
@@ -95,8 +121,33 @@ func Lengths(reqs []Request) (total, repeated int) {
 	return total, repeated
 }
 
+// Ceiling returns the share of blocks that an earlier prompt of reqs had, too:
+// the hit ratio of one cache for all that is never full.
+func Ceiling(reqs []Request) float64 {
+	seen := map[int64]bool{}
+	blocks, found := 0, 0
+	for _, r := range reqs {
+		for _, id := range r.HashIDs {
+			if seen[id] {
+				found++
+			}
+			seen[id] = true
+		}
+		blocks += len(r.HashIDs)
+	}
+	return float64(found) / float64(max(blocks, 1))
+}
+
 // blockLength returns how many tokens block i of the prompt has.
 func (r Request) blockLength(i int) int { return min(r.block(), r.InputLength-i*r.block()) }
 
 // block returns how many tokens an id stands for.
 func (r Request) block() int { return cmp.Or(r.Block, BlockTokens) }
+
+// BlockOf returns how many tokens an id of a trace stands for.
+func BlockOf(reqs []Request) int {
+	if len(reqs) == 0 {
+		return BlockTokens
+	}
+	return reqs[0].block()
+}

@@ -12,12 +12,14 @@ func TestReadTrace(t *testing.T) {
 		{"an empty trace has no requests", "", ""},
 		{"every line is a request", good + good, ""},
 		{"keys that are not known are let be", `{"timestamp":1,"input_length":1,"output_length":1,"hash_ids":[0],"tenant":"x"}`, ""},
-		{"a line that is cut is named", good + `{"timestamp": 6, "inp`, "request 2"},
+		{"a line that is cut is named", good + `{"timestamp": 6, "inp`, "line 2"},
 		{"a prompt needs tokens", `{"timestamp":1,"input_length":0,"output_length":1,"hash_ids":[]}`, "input_length 0"},
 		{"an answer needs tokens", `{"timestamp":1,"input_length":1,"output_length":0,"hash_ids":[0]}`, "output_length 0"},
 		{"there is one id for each 512 tokens", `{"timestamp":1,"input_length":512,"output_length":1,"hash_ids":[0,1]}`, "2 hash_ids for an input_length of 512, want 1"},
 		{"time does not go back", good + `{"timestamp":4,"input_length":1,"output_length":1,"hash_ids":[0]}`, "timestamp 4 is before"},
-		{"a length that is no number is an error", `{"timestamp":1,"input_length":"9"}`, "request 1"},
+		{"empty lines are no requests, and count", "\n" + good + "\n\n{}", "line 5: input_length 0"},
+		{"a line has one request", strings.TrimSpace(good) + good, "line 1: invalid character"},
+		{"a length that is no number is an error", `{"timestamp":1,"input_length":"9"}`, "line 1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -63,5 +65,8 @@ func TestLengths(t *testing.T) {
 	}
 	if total, repeated := Lengths(reqs); total != 3100 || repeated != 1512 {
 		t.Errorf("Lengths = %d, %d, want 3100 and 1512", total, repeated)
+	}
+	if got := Ceiling(reqs); got != 3.0/7 {
+		t.Errorf("Ceiling = %v, want 3 blocks of 7", got)
 	}
 }

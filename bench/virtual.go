@@ -33,6 +33,11 @@ type Virtual struct {
 
 	// Upsets happen at their times.
 	Upsets []Upset
+
+	// Watch is told again and again how many requests have come. If it says
+	// false, the replay ends there, and what it returns is of no use. Nil:
+	// nobody watches.
+	Watch func(came int) bool
 }
 
 // An Upset is something that happens to a fleet.
@@ -106,9 +111,7 @@ func (v Virtual) Run(reqs []Request, chooser workers.Chooser) []Ended {
 		order: rand.New(rand.NewPCG(v.Seed, 0)),
 		ends:  make([]Ended, len(reqs)),
 	}
-	if r.block = BlockTokens; len(reqs) > 0 {
-		r.block = reqs[0].block()
-	}
+	r.block = BlockOf(reqs)
 	r.planner, _ = chooser.(workers.Planner)
 	r.learner, _ = chooser.(workers.Learner)
 	r.looker, _ = chooser.(workers.Looker)
@@ -155,6 +158,9 @@ func (r *run) play(reqs []Request) {
 			for ; i < len(reqs) && due(i) == r.now; i++ {
 				flights[i] = flight{at: i, req: &reqs[i], came: r.now}
 				r.arrive(&flights[i])
+			}
+			if r.Watch != nil && !r.Watch(i) {
+				return
 			}
 		case first == never:
 			return
@@ -237,7 +243,7 @@ func (r *run) arrive(f *flight) {
 		Need: workers.Need{
 			At: r.clock(), Matches: &f.matches,
 			// What a token is long is to be learnt.
-			Key:    policy.KeyOf(chain),
+			Key:    policy.KeyOf(chain, policy.BlockBytes),
 			Prompt: workers.Prompt{Chain: chain, Bytes: f.req.InputLength * policy.BlockBytes / r.block},
 		},
 	}

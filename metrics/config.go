@@ -10,6 +10,10 @@ type Config struct {
 	// DurationBuckets are the bounds of the histograms of durations, in
 	// seconds, ascending. Default: smg's.
 	DurationBuckets []float64
+
+	// PrefillPolicy and DecodePolicy are the names of the policies in use,
+	// which are labels. They are not set by themselves.
+	PrefillPolicy, DecodePolicy string
 }
 
 // DefaultConfig returns the configuration of a daemon started without flags.

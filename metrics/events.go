@@ -1,6 +1,9 @@
 package metrics
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+)
 
 // An AnswerEnd is how an answer ended that had begun.
 type AnswerEnd string
@@ -32,6 +35,9 @@ const (
 func (m *Metrics) LegEnded(role, worker string, o LegOutcome) {
 	m.legs.WithLabelValues(role, worker, string(o)).Inc()
 }
+
+// Leased records how long an attempt waited for its pair.
+func (m *Metrics) Leased(wait time.Duration) { m.leaseWait.Observe(wait.Seconds()) }
 
 // Upstream counts an engine's answer. The code is that of our error envelope;
 // empty for success.

@@ -26,6 +26,7 @@ type Metrics struct {
 	pdPrefill      *prometheus.HistogramVec
 	pdHandOffWait  *prometheus.HistogramVec
 	pdTTFT         *prometheus.HistogramVec
+	leaseWait      prometheus.Histogram
 	connectorMode  *prometheus.CounterVec
 	bootstrapFail  prometheus.Counter
 	transferFail   prometheus.Counter
@@ -37,6 +38,9 @@ type Metrics struct {
 	answerEnds   *prometheus.CounterVec
 	legs         *prometheus.CounterVec
 	departures   *prometheus.CounterVec
+	selections   *prometheus.CounterVec
+	policies     [2]string // of the prefill leg and the decode leg
+	prefix       prefix
 	retries      retries
 	canaries     *prometheus.CounterVec
 
@@ -47,7 +51,7 @@ type Metrics struct {
 // New registers the daemon's collectors on reg. It panics if they are
 // registered twice, which is a bug in cmd.
 func New(reg prometheus.Registerer, cfg Config) *Metrics {
-	m := &Metrics{works: map[workKey]*Work{}}
+	m := &Metrics{works: map[workKey]*Work{}, policies: [...]string{cfg.PrefillPolicy, cfg.DecodePolicy}}
 	m.makeHTTP()
 	m.makeRouter()
 	m.makePD()
@@ -72,8 +76,12 @@ func New(reg prometheus.Registerer, cfg Config) *Metrics {
 	}
 	reg.MustRegister(m.httpRequests, m.httpResponses, m.routerRequests, m.routerErrors, m.upstream, m.tokens, m.rateLimit,
 		m.connectorMode, m.bootstrapFail, m.transferFail, m.droppedKeys, m.lateVerdicts, m.orphans, m.untold,
-		m.answerEnds, m.legs, m.departures, m.canaries)
-	m.retries = newRetries(reg)
+		m.answerEnds, m.legs, m.departures, m.canaries, m.selections)
+	m.leaseWait = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "pdrouter_lease_wait_seconds", Help: "Time that requests waited for a pair, once for each attempt.", Buckets: cfg.DurationBuckets,
+	})
+	reg.MustRegister(m.leaseWait)
+	m.prefix, m.retries = newPrefix(reg), newRetries(reg)
 	return m
 }
 
@@ -93,6 +101,8 @@ func (m *Metrics) makeRouter() {
 		"router_type", "backend_type", "connection_mode", "model", "endpoint", "error_type")
 	m.upstream = counters("smg_router_upstream_responses_total", "Answers of engines by status code and error code.",
 		"router_type", "status_code", "error_code")
+	m.selections = counters("smg_worker_selection_total", "Workers chosen, by role and policy, once for each leg of each attempt.",
+		"worker_type", "connection_mode", "model", "policy")
 	m.tokens = counters("smg_router_tokens_total", "Tokens of prompts (input) and answers (output), as far as engines tell them in usage.",
 		"router_type", "backend_type", "model", "endpoint", "token_type")
 }

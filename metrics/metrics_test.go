@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,15 +22,16 @@ var update = flag.Bool("update", false, "write testdata/exposition.txt anew")
 func traffic(t *testing.T) *prometheus.Registry {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
-	m := New(reg, Config{DurationBuckets: []float64{0.1, 1}})
+	m := New(reg, Config{DurationBuckets: []float64{0.1, 1}, PrefillPolicy: "cache_aware", DecodePolicy: "least_load"})
 	WatchState(reg, State{
 		Ages:          func() []time.Duration { return []time.Duration{time.Second, 31 * time.Second, 48 * time.Hour} },
+		Waiting:       func() int { return 3 },
 		BufferedBytes: func() int64 { return 4096 },
 		RetryBudget:   func() float64 { return 99.2 },
 		Workers: func() []WorkerState {
 			return []WorkerState{
-				{URL: "http://p0", Role: "prefill", Models: []string{"m"}, Ready: true, InFlight: 2},
-				{URL: "http://d0", Role: "decode"},
+				{URL: "http://p0", Role: "prefill", Models: []string{"m"}, Ready: true, InFlight: 2, CacheHits: 1000, CacheQueries: 4000},
+				{URL: "http://d0", Role: "decode", CacheHits: math.NaN(), CacheQueries: math.NaN()},
 			}
 		},
 	})
@@ -40,6 +42,16 @@ func traffic(t *testing.T) *prometheus.Registry {
 			Workers: []WorkerBreaker{{Worker: "http://p0", Breaker: Breaker{Successes: 7, Succeeding: 7}}, {Worker: "http://d0", Breaker: broken}},
 			Pairs:   []PairBreaker{{Prefill: "http://p0", Decode: "http://d0", Breaker: Breaker{State: BreakerOpen}}},
 		}
+	})
+	WatchKVEvents(reg, func() []WorkerKV {
+		return []WorkerKV{{Worker: "http://p0", Followed: true, Exact: true, Counts: KVCounts{Stored: 9, Removed: 3, Gaps: 1, Replayed: 2}}, {Worker: "http://d0"}}
+	})
+	WatchLearnt(reg, func() Learnt {
+		return Learnt{BytesPerToken: 3.5, Workers: []LearntWorker{
+			{Worker: "http://p0", Role: "prefill", Blocks: 100, Keeps: 5000, Kept: 0.75, LegSeconds: 0.02, TokenSeconds: 0.0001, Backlog: 1.5, Foreign: 0.25},
+			{Worker: "http://p1", Role: "prefill", Keeps: 6000, Kept: 1, LegSeconds: math.NaN(), TokenSeconds: math.NaN()},
+			{Worker: "http://d0", Role: "decode", Blocks: 90, Keeps: 6000, Kept: 1},
+		}}
 	})
 	r := m.Route(http.MethodPost, "/v1/chat/completions")
 	r.Arrived()
@@ -56,6 +68,7 @@ func traffic(t *testing.T) *prometheus.Registry {
 	w.Failed(502)
 	m.AnswerEnded(Truncated)
 	m.LegEnded("decode", "http://d0", LegFailed)
+	m.Leased(time.Second / 4)
 	m.Upstream(200, "")
 	m.Departed(MidAnswer)
 	m.KeysDropped(2)
@@ -68,6 +81,13 @@ func traffic(t *testing.T) *prometheus.Registry {
 	m.RetriesExhausted("chat")
 	m.RetryDenied()
 	m.CanaryEnded(CanaryFailed)
+	m.Chosen(8, 4, 6)
+	m.Chosen(0, 0, 0)
+	m.PrefillFound("http://p0", 1000, 512, -1)
+	m.PrefillFound("http://p0", 1000, 512, 640)
+	m.PrefillFound("http://gone", 1000, 512, 640)
+	m.LegEnded("prefill", "http://gone", LegOK)
+	m.Forget("http://gone")
 	return reg
 }
 

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +16,9 @@ type State struct {
 	// Workers returns the workers as they are now.
 	Workers func() []WorkerState
 
+	// Waiting returns how many requests wait for a pair.
+	Waiting func() int
+
 	// BufferedBytes returns the request bodies held, in bytes.
 	BufferedBytes func() int64
 
@@ -28,6 +32,11 @@ type WorkerState struct {
 	Models    []string
 	Ready     bool
 	InFlight  int
+
+	// CacheHits and CacheQueries are the engine's own totals of prompt tokens
+	// that it found in its prefix cache, and looked up in it. NaN: it does not
+	// tell.
+	CacheHits, CacheQueries float64
 }
 
 // WatchState registers the gauges that are read from s at scrape.
@@ -52,7 +61,7 @@ func ageLabels() [13]string {
 type stateCollector struct {
 	state State
 
-	connections, ages, buffered, budget, active, health, pool *prometheus.Desc
+	connections, ages, waiting, buffered, budget, active, health, pool, hits, queries *prometheus.Desc
 }
 
 func newStateCollector(s State) *stateCollector {
@@ -63,11 +72,14 @@ func newStateCollector(s State) *stateCollector {
 		state:       s,
 		connections: desc("smg_http_connections_active", "HTTP requests in flight, streams to their end."),
 		ages:        desc("smg_http_inflight_request_age_count", "HTTP requests in flight per age bucket (gt < age <= le, not cumulative).", "gt", "le"),
+		waiting:     desc("pdrouter_lease_waiting_requests", "Requests that wait for a pair: kept for a worker that is about to be free, or until one is."),
 		buffered:    desc("pdrouter_buffered_request_bytes", "Request bodies held, in bytes."),
 		budget:      desc("pdrouter_retry_budget", "Retries that may be made at once; what each request and each second adds is in docs/resilience.md."),
 		active:      desc("smg_worker_requests_active", "Requests under way per worker.", "worker"),
 		health:      desc("smg_worker_health", "Whether a worker may take requests (1) or not (0).", "worker"),
 		pool:        desc("smg_worker_pool_size", "Workers by role and model.", "worker_type", "connection_mode", "model"),
+		hits:        desc("pdrouter_worker_prefix_cache_hits_total", "Prompt tokens that the engine found in its prefix cache, as it counts them itself; it starts at 0 with the engine.", "worker", "role"),
+		queries:     desc("pdrouter_worker_prefix_cache_queries_total", "Prompt tokens that the engine looked up in its prefix cache, likewise.", "worker", "role"),
 	}
 }
 
@@ -79,6 +91,7 @@ func (c *stateCollector) Describe(chan<- *prometheus.Desc) {}
 func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	c.requests(out)
 	c.workers(out)
+	out <- gauge(c.waiting, float64(c.state.Waiting()))
 	out <- gauge(c.buffered, float64(c.state.BufferedBytes()))
 	out <- gauge(c.budget, c.state.RetryBudget())
 }
@@ -110,6 +123,8 @@ func (c *stateCollector) workers(out chan<- prometheus.Metric) {
 			ready = 1
 		}
 		out <- gauge(c.health, ready, w.URL)
+		total(out, c.hits, w.CacheHits, w.URL, w.Role)
+		total(out, c.queries, w.CacheQueries, w.URL, w.Role)
 		for _, m := range w.Models {
 			pools[pool{w.Role, m}]++
 		}
@@ -121,4 +136,11 @@ func (c *stateCollector) workers(out chan<- prometheus.Metric) {
 
 func gauge(desc *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, labels...)
+}
+
+// total tells of a total that somebody else counts, if it is known (I8).
+func total(out chan<- prometheus.Metric, desc *prometheus.Desc, v float64, labels ...string) {
+	if !math.IsNaN(v) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, v, labels...)
+	}
 }

@@ -35,6 +35,7 @@ type Work struct {
 	handOff    prometheus.Observer
 	pdTTFT     prometheus.Observer
 	mode       prometheus.Counter
+	selections [2]prometheus.Counter
 }
 
 // Work returns the Work for a request. The model must be one that a worker
@@ -69,6 +70,9 @@ func (m *Metrics) Work(model, endpoint, dialect string, streaming bool) *Work {
 		pdTTFT:     m.pdTTFT.WithLabelValues(backend, model, runtime),
 		mode:       m.connectorMode.WithLabelValues(mode),
 	}
+	for i, role := range [...]string{"prefill", "decode"} {
+		w.selections[i] = m.selections.WithLabelValues(role, connection, model, m.policies[i])
+	}
 	m.works[key] = w
 	return w
 }
@@ -88,8 +92,14 @@ func engineOf(dialect string) (runtime, mode string) {
 // Begun counts a request, once, before its first attempt.
 func (w *Work) Begun() { w.requests.Inc() }
 
-// Attempted counts an attempt by its way of handing over.
-func (w *Work) Attempted() { w.mode.Inc() }
+// Attempted counts an attempt by its way of handing over, and the choice of its
+// workers by the policies.
+func (w *Work) Attempted() {
+	w.mode.Inc()
+	for _, s := range w.selections {
+		s.Inc()
+	}
+}
 
 // Succeeded counts a request that was answered in full after d.
 func (w *Work) Succeeded(d time.Duration) {

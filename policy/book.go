@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"sync/atomic"
 	"time"
 
 	"pdrouter/workers"
@@ -10,6 +11,7 @@ import (
 type book struct {
 	worker *workers.Worker
 	held   *held
+	mirror atomic.Pointer[mirror] // of an engine whose KV events are followed; nil: it is not
 
 	// The lock of CacheAware guards the rest.
 
@@ -17,6 +19,7 @@ type book struct {
 	pace    pace
 	keep    keep
 	kv      float64       // tokens that the engine's KV pool holds; 0: not known
+	page    float64       // tokens of one of its blocks; likewise
 	foreign float64       // legs that the engine reports beyond ours, on average of late
 	credit  float64       // share of requests that a warming worker has not had yet
 	planned time.Duration // in a plan: the work of those that are to go there first
@@ -49,6 +52,6 @@ func (c *CacheAware) work(b *book, p *workers.Prompt, blocks int) time.Duration 
 // usual returns how long a worker like all would take.
 func (c *CacheAware) usual(p *workers.Prompt, blocks int) time.Duration {
 	leg, perByte := c.speed.line()
-	left := max(p.Bytes-blocks*c.cfg.BlockBytes, 0)
+	left := max(p.Bytes-blocks*c.blockOf(p), 0)
 	return time.Duration((leg + perByte*float64(left)) * float64(time.Second))
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,23 +25,32 @@ import (
 // busy, see Next.
 type CacheAware struct {
 	cfg   Config
+	block blockSize
 	seats atomic.Pointer[[]*book] // by seat; some are nil; replaced, not changed
 
-	mu     sync.Mutex // guards the rest; taken under the registry's lock
-	serial uint32
-	speed  speed
-	mean   time.Duration // of the legs' work, of late
-	ratio  ratio
-	shared shared
-	plan   []planned
-	need   workers.Need // the one that is being chosen for; here it costs no allocation
+	mirrors mirrors // of the workers whose KV events are followed
 
-	otherPrefill, otherDecode Picker // for a leg that has another policy; nil: it has not
+	mu      sync.Mutex // guards the rest; taken under the registry's lock
+	serial  uint32
+	changes uint64 // choices that were made and legs that have ended
+	speed   speed
+	mean    time.Duration // of the legs' work, of late
+	ratio   ratio
+	shared  shared
+	plan    []planned
+	most    int          // in a choice: blocks that the worker which holds most of the prompt does; below 0: none was asked
+	need    workers.Need // the one that is being chosen for; here it costs no allocation
+
+	otherPrefill, otherDecode Picker     // for a leg that has another policy; nil: it has not
+	keyed                     [2]*Manual // for requests with a routing key, by role; nil: these are like all
 }
 
 // NewCacheAware returns the policy.
 func NewCacheAware(cfg Config) *CacheAware {
-	c := &CacheAware{cfg: cfg, shared: newShared()}
+	c := &CacheAware{cfg: cfg, mirrors: newMirrors(cfg)}
+	c.block.fixed = cfg.BlockBytes > 0
+	c.block.bytes.Store(int64(cmp.Or(cfg.BlockBytes, BlockBytes)))
+	c.shared = newShared(c.BlockBytes())
 	c.seats.Store(new([]*book))
 	return c
 }
@@ -61,6 +71,7 @@ func (c *CacheAware) openBook(l *workers.Load) *book {
 	b.queue.first = uint64(c.serial)<<32 + 1 // no ticket is good at another book
 	b.queue.next = b.queue.first
 	c.seat(l.Seat, b) // from here on Look may see it
+	c.mirrors.attach(l.Seat, b)
 	if l.Report != nil {
 		c.reported(b, *l.Report)
 	}
@@ -129,6 +140,7 @@ func (c *CacheAware) viewOf(need *workers.Need, now time.Time, backlog time.Dura
 // An offer is what a request would get from a worker.
 type offer struct {
 	blocks     int
+	counts     int // blocks, but for those that are no reason to prefer the worker
 	wait, work time.Duration
 	cost       time.Duration
 }
@@ -137,11 +149,12 @@ type offer struct {
 func (c *CacheAware) offer(b *book, seat int, v view) offer {
 	o := offer{blocks: b.matched(seat, v.need), wait: b.backlog(v.now, c.mean)}
 	o.work = c.work(b, &v.need.Prompt, o.blocks)
-	counts := o.work
+	o.counts = max(o.blocks, v.shared)
+	own := o.work
 	if o.blocks < v.shared {
-		counts = c.work(b, &v.need.Prompt, v.shared)
+		own = c.work(b, &v.need.Prompt, v.shared)
 	}
-	o.cost = o.wait + b.planned + time.Duration(v.own*float64(counts))
+	o.cost = o.wait + b.planned + time.Duration(v.own*float64(own))
 	return o
 }
 
@@ -149,47 +162,69 @@ func (c *CacheAware) offer(b *book, seat int, v view) offer {
 func (c *CacheAware) Choose(need workers.Need, pools []workers.Pool) workers.Choice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.shared.see(need.Prompt.Chain)
+	c.see(&need.Prompt)
 	c.need = need
 	v := c.viewOf(&c.need, need.At, c.backlog(need.At, pools))
 	return c.chooseLocked(v, pools)
 }
 
+// see takes in that a prompt has come.
+func (c *CacheAware) see(p *workers.Prompt) {
+	if c.current(p) {
+		c.shared.see(p.Chain)
+	}
+}
+
 // chooseLocked chooses a pair, and counts on it.
 func (c *CacheAware) chooseLocked(v view, pools []workers.Pool) workers.Choice {
 	var best workers.Choice
-	if at, decode := c.scarce(v.need, pools); at >= 0 {
+	c.most = -1
+	room := v.need
+	if !anyRoom(pools, room) { // who calls has seen to it, or does not care
+		room = nil
+	}
+	if at, decode := c.scarce(v.need, room, pools); at >= 0 {
 		best.Pool, best.Decode = at, decode
-		best.Prefill, _ = c.bestPrefill(v, &pools[at], ofDecode(&pools[at], decode))
+		best.Prefill, _ = c.bestPrefill(v, &pools[at], ofDecode(&pools[at], decode, room))
 	} else {
-		var least time.Duration
+		least := time.Duration(-1)
 		for i := range pools {
-			at, cost := c.bestPrefill(v, &pools[i], partners{})
-			if i == 0 || cost < least {
-				best.Pool, best.Prefill, least = i, at, cost
+			at, cost := c.bestPrefill(v, &pools[i], ofAny(&pools[i], workers.Prefill, room))
+			if at >= 0 && (least < 0 || cost < least) {
+				best.Pool, best.Prefill, least = i, at, max(cost, 0)
 			}
 		}
-		best.Decode = c.bestDecode(v.need, &pools[best.Pool], ofPrefill(&pools[best.Pool], best.Prefill))
+		best.Decode = c.bestDecode(v.need, &pools[best.Pool], ofPrefill(&pools[best.Pool], best.Prefill, room))
 	}
 	c.commit(v, &pools[best.Pool], &best)
 	return best
 }
 
 // bestPrefill returns the place of the worker with the least cost among those
-// which are in; among equals, of the one leased least recently.
+// which are in; among equals, of the one that holds most of the prompt, then of
+// the one that a hint points to, and then of the one leased least recently.
 func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at int, cost time.Duration) {
-	if c.otherPrefill != nil {
-		return c.otherPrefill.Pick(v.need, pool.Prefill, in), 0
+	if p := c.other(workers.Prefill, v.need); p != nil {
+		if in.count(len(pool.Prefill)) == 0 {
+			return -1, 0
+		}
+		return p.Pick(v.need, pool.Prefill, in), 0
 	}
+	return c.ownPrefill(v, pool.Prefill, in)
+}
+
+func (c *CacheAware) ownPrefill(v view, loads []*workers.Load, in partners) (at int, cost time.Duration) {
 	at = -1
-	hinted := hint(v.need, pool.Prefill, in)
-	due := c.dueShares(pool.Prefill, in)
-	for i, l := range pool.Prefill {
+	var best offer
+	hinted := hint(v.need, loads, in)
+	due := c.dueShares(loads, in)
+	for i, l := range loads {
 		if !in.have(i) {
 			continue
 		}
 		b := c.book(l)
 		o := c.offer(b, l.Seat, v)
+		c.most = max(c.most, o.blocks)
 		if i == hinted {
 			o.cost -= o.work / hintShare
 		}
@@ -199,8 +234,8 @@ func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at in
 		if l.Weight < 1 && b.credit < 0 && due {
 			continue
 		}
-		if at < 0 || better(o.cost, cost, l, pool.Prefill[at]) {
-			at = i
+		if at < 0 || o.better(best, cost, goesFirst(l, loads[at], i == hinted, at == hinted)) {
+			at, best = i, o
 		}
 		if at == i || o.cost < cost {
 			cost = o.cost
@@ -228,31 +263,47 @@ func hint(need *workers.Need, loads []*workers.Load, in partners) int {
 	return best
 }
 
-// better reports whether a, at a cost, is to be preferred to b, which is the
-// best so far. Costs are estimates: those nearly equal are, and then the worker
-// is taken that was leased least recently.
-func better(cost, least time.Duration, a, b *workers.Load) bool {
+// better reports whether o is to be preferred to the best so far. Costs are
+// estimates: those nearly equal are. Then the worker is taken that holds more of
+// the prompt, so that engines which are faster than can be told apart compute
+// nothing twice either; and then the one that goes first.
+func (o offer) better(best offer, least time.Duration, first bool) bool {
 	slack := least/equalShare + equalTime
-	return cost < least-slack || cost <= least+slack && a.Picked < b.Picked
+	if o.cost < least-slack || o.cost > least+slack {
+		return o.cost < least
+	}
+	return o.counts > best.counts || o.counts == best.counts && first
+}
+
+// goesFirst reports whether l goes before the best so far where their offers are
+// equal: if a hint points to it, or else if it was leased less recently.
+func goesFirst(l, best *workers.Load, hinted, bestHinted bool) bool {
+	return hinted || !bestHinted && l.Picked < best.Picked
 }
 
 // Costs are equal if they differ by no more than these.
 const (
 	equalShare = 50 // one part in so many
-	equalTime  = time.Millisecond
+	equalTime  = 5 * time.Millisecond
 )
 
 // commit counts a choice: the leg's work, and the blocks that its worker will
 // hold.
 func (c *CacheAware) commit(v view, pool *workers.Pool, best *workers.Choice) {
+	c.changes++
 	l := pool.Prefill[best.Prefill]
 	b := c.book(l)
 	o := c.offer(b, l.Seat, v)
 	best.Expect = workers.Expectation{
-		Ticket: b.queue.push(v.now, o.work), Blocks: o.blocks, Wait: o.wait, Work: o.work,
+		Ticket: b.queue.push(v.now, o.work), Blocks: o.blocks, Most: c.most, Wait: o.wait, Work: o.work,
 	}
-	b.held.use(v.need.Prompt.Chain)
-	c.book(pool.Decode[best.Decode]).held.use(v.need.Prompt.Chain)
+	if c.most >= 0 && c.most <= v.shared {
+		best.Expect.Most = 0
+	}
+	if c.current(&v.need.Prompt) {
+		b.held.use(v.need.Prompt.Chain)
+		c.book(pool.Decode[best.Decode]).held.use(v.need.Prompt.Chain)
+	}
 	c.share(pool.Prefill, l)
 	if x := v.need.Explain; x != nil && x.Reason == "" {
 		x.Reason = "least cost: waiting and weighted work"

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -42,7 +43,7 @@ func promptOf(chain []uint64) workers.Prompt {
 }
 
 func (a *asker) need(chain []uint64) workers.Need {
-	return workers.Need{Key: KeyOf(chain), Prompt: promptOf(chain), At: a.now}
+	return workers.Need{Key: KeyOf(chain, BlockBytes), Prompt: promptOf(chain), At: a.now}
 }
 
 // ask returns the choice, and counts its leases.
@@ -252,5 +253,56 @@ func TestCacheAwareTakesAHint(t *testing.T) {
 		if l.InFlight != 2 {
 			t.Errorf("worker %d got %d of 8 requests that came at once, want 2", i, l.InFlight)
 		}
+	}
+}
+
+// TestAHintYieldsToLoad: a request waits for the worker of its session for no
+// longer than an eighth of its own work, whether it is sent at once or planned.
+func TestAHintYieldsToLoad(t *testing.T) {
+	for _, plan := range []bool{false, true} {
+		for _, tt := range []struct {
+			name    string
+			backlog float64 // of the session's worker, as a share of the prompt's work
+			want    bool    // that worker
+		}{
+			{"idle", 0, true},
+			{"a little to do", 0.05, true},
+			{"more than the bound", 0.2, false},
+			{"as much as the prompt", 1, false},
+		} {
+			a := newAsker(4, 1)
+			need := a.need(chainAt(1, 0, 400))
+			need.Sticky, need.Named = 4711, true
+			at := hint(&need, a.pools[0].Prefill, partners{})
+			a.pools[0].Prefill[at].Picked = 1 // it was leased later than the others: that decides nothing
+			work := a.c.work(a.c.book(a.pools[0].Prefill[at]), &need.Prompt, 0)
+			a.c.book(a.pools[0].Prefill[at]).queue.push(a.now, time.Duration(tt.backlog*float64(work)))
+
+			var got int
+			if plan {
+				b, _ := a.c.planOne(a.c.viewOf(&need, a.now, 0), a.pools)
+				got = slices.IndexFunc(a.pools[0].Prefill, func(l *workers.Load) bool { return a.c.book(l) == b })
+			} else {
+				got = a.c.Choose(need, a.pools).Prefill
+			}
+			if (got == at) != tt.want {
+				t.Errorf("planned %t, %s: the prompt went to worker %d, its session's is %d", plan, tt.name, got, at)
+			}
+		}
+	}
+}
+
+// TestAHintIsTakenForAShortPrompt: one without a block goes by it, too.
+func TestAHintIsTakenForAShortPrompt(t *testing.T) {
+	a := newAsker(4, 1)
+	need := workers.Need{Prompt: workers.Prompt{Bytes: BlockBytes - 1}, At: a.now, Sticky: 17}
+	at := hint(&need, a.pools[0].Prefill, partners{})
+	for range 5 {
+		c := a.lease(a.c.Choose(need, a.pools))
+		if c.Prefill != at {
+			t.Fatalf("a short prompt went to worker %d, its session's is %d", c.Prefill, at)
+		}
+		a.end(c, nil)
+		need.At = a.now
 	}
 }

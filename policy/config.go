@@ -18,7 +18,8 @@ type Config struct {
 	// that will be free soon. 0: it sends each on at once.
 	Hold time.Duration
 
-	// BlockBytes is the length of a block of the fingerprint.
+	// BlockBytes is the length of a block of the fingerprint. 0: it begins with
+	// the constant BlockBytes and is fitted to the engines.
 	BlockBytes int
 
 	LoadFactor    float64       // of prefix_hash and consistent_hashing: load above the average that affinity may cause, at least 1
@@ -33,16 +34,17 @@ type Config struct {
 	BalanceRel    float64       // of bucket: ratio of load
 	MaxIdle       time.Duration // of manual: how long an unused key is remembered
 	MaxKeys       int           // of manual: how many keys are remembered
-	Assignment    string        // of manual: where a new key goes: random, min_load, min_group
+	Assignment    string        // of manual: where a new key goes: random, min_load, min_group, or delegate, which is random unless Override
+	Override      bool          // whether manual has requests with a key, whatever the policy
 	Seed          uint64        // of what is random
 }
 
 // DefaultConfig returns the defaults; those of smg's policies are smg's.
 func DefaultConfig() Config {
 	return Config{
-		MaxBlocks: 4 << 20, Hold: 4 * time.Second, BlockBytes: BlockBytes,
-		LoadFactor: 1.25,
-		KVWeight:   0.15, Throughput: 2000, PromptTokens: 1024,
+		MaxBlocks: 4 << 20, Hold: 4 * time.Second,
+		LoadFactor: 1.25, BalanceBelow: 10,
+		KVWeight: 0.15, Throughput: 2000, PromptTokens: 1024,
 		Metric:        "expected_wait",
 		AdjustBuckets: 5 * time.Second, BalanceAbs: 64, BalanceRel: 1.5,
 		MaxIdle: 4 * time.Hour, MaxKeys: 1 << 17, Assignment: "random",
@@ -60,11 +62,14 @@ func (c Config) Validate() error {
 	}
 	wrong(c.MaxBlocks < 0, "max-index-blocks: %d is below 0", c.MaxBlocks)
 	wrong(c.Hold < 0, "prefill-hold: %v is below 0", c.Hold)
-	wrong(c.BlockBytes <= 0, "block of %d bytes", c.BlockBytes)
+	wrong(c.BlockBytes < 0, "block of %d bytes", c.BlockBytes)
 	wrong(!(c.LoadFactor >= 1), "prefix-hash-load-factor: %v is below 1", c.LoadFactor)
+	wrong(c.BalanceBelow < 0, "prefix-hash-balance-abs-threshold: %d is below 0", c.BalanceBelow)
 	wrong(!(c.KVWeight >= 0), "least-load-kv-pressure-weight: %v is below 0", c.KVWeight)
 	wrong(!(c.Throughput > 0), "least-load-default-throughput: %v is not above 0", c.Throughput)
 	wrong(!(c.PromptTokens > 0), "least-load-mean-prefill-tokens: %v is not above 0", c.PromptTokens)
+	wrong(c.MaxWaiting < 0, "least-load-max-waiting-requests: %d is below 0", c.MaxWaiting)
+	wrong(c.BalanceAbs < 0, "balance-abs-threshold: %d is below 0", c.BalanceAbs)
 	wrong(!(c.BalanceRel >= 1), "balance-rel-threshold: %v is below 1", c.BalanceRel)
 	wrong(c.AdjustBuckets <= 0, "bucket-adjust-interval-secs: %v is not above 0", c.AdjustBuckets)
 	wrong(c.MaxIdle <= 0, "max-idle-secs: %v is not above 0", c.MaxIdle)

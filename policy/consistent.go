@@ -5,14 +5,14 @@ import "pdrouter/workers"
 // ConsistentHashing sends requests with the same routing key or session to the
 // same worker, as long as that has no more than LoadFactor times the average
 // load. A request without a key goes by its prompt, one without a prompt to
-// hash to the least loaded worker: never by its API key or address, which all
-// requests of one application share.
+// hash by its user, else to the least loaded worker: never by its API key or
+// address, which all requests of one application share.
 type ConsistentHashing struct{ factor float64 }
 
 // Pick implements Picker.
 func (p ConsistentHashing) Pick(need *workers.Need, loads []*workers.Load, in partners) int {
 	key := need.Sticky
-	if key == 0 {
+	if !need.Named && need.Key != 0 {
 		key = need.Key
 	}
 	return bounded{factor: p.factor}.rendezvous(key, loads, in)

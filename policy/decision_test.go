@@ -27,6 +27,7 @@ type decider struct {
 	c       *CacheAware
 	pools   []workers.Pool
 	chain   []uint64
+	block   int
 	matches workers.Matches
 	now     time.Time
 	picked  uint64
@@ -34,11 +35,11 @@ type decider struct {
 
 func (d *decider) decide(prompt []byte) workers.Choice {
 	seed, pieces := [1][]byte{[]byte("model")}, [1][]byte{prompt}
-	d.chain = Chain(d.chain[:0], seed[:], pieces[:])
+	d.chain = Chain(d.chain[:0], seed[:], pieces[:], d.block)
 	d.now = d.now.Add(time.Millisecond)
 	need := workers.Need{
-		Key: KeyOf(d.chain), At: d.now, Matches: &d.matches,
-		Prompt: workers.Prompt{Chain: d.chain, Bytes: len(prompt)},
+		Key: KeyOf(d.chain, d.block), At: d.now, Matches: &d.matches,
+		Prompt: workers.Prompt{Chain: d.chain, Block: d.block, Bytes: len(prompt)},
 	}
 	d.c.Look(need.Prompt, &d.matches)
 	choice := d.c.Choose(need, d.pools)
@@ -47,17 +48,19 @@ func (d *decider) decide(prompt []byte) workers.Choice {
 		l.Picked = d.picked
 	}
 	d.c.Ended(d.pools[0].Prefill[choice.Prefill].Seat, workers.Prefilled{
-		At: d.now, Prompt: need.Prompt, Expect: choice.Expect, OK: true, Tokens: len(prompt) / 4, Cached: choice.Expect.Blocks * BlockBytes / 4,
+		At: d.now, Prompt: need.Prompt, Expect: choice.Expect, OK: true, Tokens: len(prompt) / 4, Cached: choice.Expect.Blocks * d.block / 4,
 	})
 	return choice
 }
 
-func newDecider(n int) *decider {
-	return &decider{c: NewCacheAware(DefaultConfig()), pools: fleet(n, n), now: time.Unix(1e9, 0)}
+func newDecider(n, block int) *decider {
+	cfg := DefaultConfig()
+	cfg.BlockBytes = block
+	return &decider{c: NewCacheAware(cfg), block: block, pools: fleet(n, n), now: time.Unix(1e9, 0)}
 }
 
 func TestDecisionDoesNotAllocate(t *testing.T) {
-	d, i := newDecider(8), 0
+	d, i := newDecider(8, BlockBytes), 0
 	prompts := make([][]byte, 50)
 	for i := range prompts {
 		prompts[i] = text(i, 8<<10, 32<<10)
@@ -72,26 +75,33 @@ func TestDecisionDoesNotAllocate(t *testing.T) {
 
 func BenchmarkDecision(b *testing.B) {
 	for _, n := range []int{8, 128} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			d := newDecider(n)
-			prompts := make([][]byte, 500) // a conversation each: half of it is there already
-			for i := range prompts {
-				prompts[i] = text(i, 4<<10, 32<<10)
-			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				p := prompts[rand.IntN(len(prompts))]
-				d.decide(p)
-			}
-		})
+		for _, block := range []int{BlockBytes / 4, BlockBytes / 2, BlockBytes} {
+			b.Run(fmt.Sprintf("%d-of-%dB", n, block), func(b *testing.B) { benchmarkDecision(b, newDecider(n, block)) })
+		}
+	}
+}
+
+func benchmarkDecision(b *testing.B, d *decider) {
+	prompts := make([][]byte, 500) // a conversation each: half of it is there already
+	for i := range prompts {
+		prompts[i] = text(i, 4<<10, 32<<10)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		p := prompts[rand.IntN(len(prompts))]
+		d.decide(p)
 	}
 }
 
 func BenchmarkChain(b *testing.B) {
 	prompt := [][]byte{text(1, 0, 32<<10)}
-	var chain []uint64
-	b.SetBytes(int64(len(prompt[0])))
-	for b.Loop() {
-		chain = Chain(chain[:0], nil, prompt)
+	for _, block := range []int{BlockBytes / 4, BlockBytes, mostBlock} {
+		b.Run(fmt.Sprint(block), func(b *testing.B) {
+			var chain []uint64
+			b.SetBytes(int64(len(prompt[0])))
+			for b.Loop() {
+				chain = Chain(chain[:0], nil, prompt, block)
+			}
+		})
 	}
 }

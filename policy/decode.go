@@ -11,25 +11,33 @@ const (
 	// the whole prompt, so that nothing need be pulled.
 	pullWeight = 0.25
 
+	// equalLoad is how far apart costs of decode workers may be and count as
+	// equal: a report that is a second old is no better than that.
+	equalLoad = 0.02
+
 	// kvWeight is the weight of KV use against load, as in least_load.
 	kvWeight = 0.15
 )
 
 // scarce returns the decode worker that is chosen first, because KV space for
 // decode is what is short; else -1. It is the one with the most space.
-func (c *CacheAware) scarce(need *workers.Need, pools []workers.Pool) (pool, decode int) {
-	if c.otherPrefill != nil || c.otherDecode != nil {
+func (c *CacheAware) scarce(need, room *workers.Need, pools []workers.Pool) (pool, decode int) {
+	if c.other(workers.Prefill, need) != nil || c.other(workers.Decode, need) != nil {
 		return -1, 0
 	}
 	sum, n := 0.0, 0
 	pool, least := -1, 0.0
 	for i := range pools {
+		in := ofAny(&pools[i], workers.Decode, room)
 		for j, l := range pools[i].Decode {
 			use := kvUse(l, 0)
 			if use < 0 {
 				return -1, 0 // it does not tell: there is nothing to compare
 			}
 			sum, n = sum+use, n+1
+			if !in.have(j) {
+				continue
+			}
 			if use += float64(l.InFlight) * 1e-6; pool < 0 || use < least {
 				pool, decode, least = i, j, use
 			}
@@ -47,14 +55,18 @@ func (c *CacheAware) scarce(need *workers.Need, pools []workers.Pool) (pool, dec
 // bestDecode returns the place of the decode worker with the least cost: load
 // beside the average, pressure on the KV cache, less what need not be pulled.
 func (c *CacheAware) bestDecode(need *workers.Need, pool *workers.Pool, in partners) int {
-	if c.otherDecode != nil {
-		return c.otherDecode.Pick(need, pool.Decode, in)
+	if p := c.other(workers.Decode, need); p != nil {
+		return p.Pick(need, pool.Decode, in)
 	}
-	inFlight, weight := total(pool.Decode, in)
+	return c.ownDecode(need, pool.Decode, in)
+}
+
+func (c *CacheAware) ownDecode(need *workers.Need, loads []*workers.Load, in partners) int {
+	inFlight, weight := total(loads, in)
 	average := float64(inFlight+1) / weight
 	tokens := float64(need.Prompt.Bytes) / c.ratio.value()
 	best, least := -1, 0.0
-	for i, l := range pool.Decode {
+	for i, l := range loads {
 		if !in.have(i) {
 			continue
 		}
@@ -66,8 +78,11 @@ func (c *CacheAware) bestDecode(need *workers.Need, pool *workers.Pool, in partn
 			blocks := max(c.book(l).matched(l.Seat, need), c.shared.blocks(need.Prompt.Chain))
 			cost -= pullWeight * float64(blocks) / float64(n)
 		}
-		if best < 0 || cost < least || cost == least && l.Picked < pool.Decode[best].Picked {
-			best, least = i, cost
+		if best < 0 || cost < least-equalLoad || cost <= least+equalLoad && l.Picked < loads[best].Picked {
+			best = i
+		}
+		if best == i || cost < least {
+			least = cost
 		}
 	}
 	return best

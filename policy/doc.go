@@ -12,7 +12,8 @@
 //
 //  1. Its prompt is cut into blocks and hashed into a chain ([Chain]): equal
 //     hashes stand for equal beginnings. Prompts that must not share KV blocks
-//     are seeded apart.
+//     are seeded apart. What the client says of which requests belong together
+//     is hashed too ([StickyOf]), and is a hint, never above the load.
 //  2. [CacheAware.Look] finds how much of it each worker is believed to hold,
 //     before the registry's lock is taken.
 //  3. [CacheAware.Choose] takes the pair with the least cost, or
@@ -30,18 +31,31 @@
 // is found by bisection: some eight probes, of which most are saved by the
 // guess that workers hold the same beginning.
 //
+// # KV events
+//
+// An engine that publishes what it stores and drops is not guessed at: its
+// worker's set follows what it says (mirror). An engine names its blocks, which
+// are tokens, in ways of its own, so where a block of ours ends in them is
+// learnt: when a prefill leg has ended, the engine has just stored one sequence
+// of blocks that is as long as the prompt (bind.go). It is noted under a hash of
+// the tokens themselves (names), and so holds for all workers.
+//
 // # What is learnt
 //
 // Each worker's speed, as a line through its legs (speed); how much of its KV
 // pool an engine really keeps, from prompts of which less was found than
 // believed (keep), or, if engines do not say what they found, from legs that
 // took too long; how many bytes make a token (ratio), which is what a KV pool
-// in tokens is measured by; and which blocks nearly all prompts begin with
-// (shared). [CacheAware.Known] tells.
+// in tokens is measured by, and, with what engines report, how long blocks are
+// (blockSize); and which blocks nearly all prompts begin with (shared).
+// [CacheAware.Known] tells. [CacheAware.Remember] and [CacheAware.Overall] give
+// all of it as plain values, which a router that is started again gives back
+// (workers.Keeper).
 //
 // # Units
 //
-// A block is BlockBytes of prompt. Load is counted in requests under way, as in
+// A block is [CacheAware.BlockBytes] of prompt: 512 bytes, or as long as the
+// engines' own. Load is counted in requests under way, as in
 // workers, and divided by the weight of a worker, which is below 1 while it is
 // being warmed. Costs of cache_aware are times.
 //
@@ -49,5 +63,6 @@
 //
 // Choose and Next are called under the registry's lock, one call at a time. The
 // methods of workers.Looker and workers.Learner may be called by any goroutine
-// at any time. Look takes no lock.
+// at any time. Look takes no lock. KV events are taken in under locks of their
+// own, for which no choice waits.
 package policy

@@ -7,14 +7,16 @@ import (
 )
 
 const (
-	// BlockBytes is the length of a fingerprint's block: about 128 tokens of
-	// English at four bytes each, the block size of many engines.
+	// BlockBytes is the length of a fingerprint's block as long as nothing better
+	// is known: about 128 tokens of English at four bytes each.
 	BlockBytes = 512
 
-	// keyBlocks is how many blocks make a key. Prompts that agree in these
+	// keyBytes is how much of a prompt makes a key. Prompts that agree in these
 	// 4 KiB, such as the turns of one conversation, go together; more would
 	// part them again as soon as they grow.
-	keyBlocks = 8
+	keyBytes = 4 << 10
+
+	keyBlocks = keyBytes / BlockBytes
 )
 
 // A Fingerprint is what a policy knows of a prompt.
@@ -58,10 +60,9 @@ func Take(seed, prompt [][]byte) Fingerprint {
 	return f
 }
 
-// Chain appends to dst the chain of a prompt's whole blocks, as Take hashes
-// them: the key is the chain's block keyBlocks, or its last. It allocates
-// nothing if dst has room.
-func Chain(dst []uint64, seed, prompt [][]byte) []uint64 {
+// Chain appends to dst the chain of a prompt's whole blocks of that many bytes,
+// as Take hashes them. It allocates nothing if dst has room.
+func Chain(dst []uint64, seed, prompt [][]byte, blockBytes int) []uint64 {
 	var (
 		digest xxhash.Digest
 		filled int
@@ -70,10 +71,10 @@ func Chain(dst []uint64, seed, prompt [][]byte) []uint64 {
 	digest.ResetWithSeed(chain)
 	for _, piece := range prompt {
 		for len(piece) > 0 {
-			n := min(BlockBytes-filled, len(piece))
+			n := min(blockBytes-filled, len(piece))
 			_, _ = digest.Write(piece[:n]) // never fails
 			piece, filled = piece[n:], filled+n
-			if filled == BlockBytes {
+			if filled == blockBytes {
 				chain = digest.Sum64()
 				dst = append(dst, chain)
 				digest.ResetWithSeed(chain)
@@ -96,13 +97,21 @@ func seeded(seed [][]byte) uint64 {
 	return chain
 }
 
-// KeyOf returns the key of a chain: equal for prompts that begin alike, 0 for
-// one shorter than a block.
-func KeyOf(chain []uint64) uint64 {
+// KeyOf returns the key of a chain of blocks of that many bytes: equal for
+// prompts that begin alike, 0 for one shorter than a block.
+func KeyOf(chain []uint64, blockBytes int) uint64 {
 	if len(chain) == 0 {
 		return 0
 	}
-	return max(chain[min(len(chain), keyBlocks)-1], 1)
+	return max(chain[min(len(chain), max(keyBytes/blockBytes, 1))-1], 1)
+}
+
+// StickyOf returns what stands for a routing key or session in a Need.
+func StickyOf[T string | []byte](name T) uint64 {
+	var digest xxhash.Digest
+	digest.Reset()
+	_, _ = digest.WriteString(string(name)) // never fails
+	return max(digest.Sum64(), 1)
 }
 
 // ChainOf returns the chain of blocks that are known by ids, as in traces.

@@ -24,6 +24,8 @@ type held struct {
 	table   atomic.Pointer[table]
 	version atomic.Uint64 // grows whenever the set changes; no two sets have the same
 
+	copying sync.Mutex // there is one copy at a time; taken before mu
+
 	mu    sync.Mutex // for writers; guards the rest and the table's lists
 	count int
 	limit int
@@ -35,6 +37,10 @@ type table struct {
 	nodes []node          // node 0 is the list's end and its beginning
 	free  uint32          // list of nodes that were dropped, by older; 0: none
 	used  uint32          // nodes from here on have never been used
+
+	// copied is the newest node that a copy which is under way has; 0: the copy
+	// has none, or there is no copy. See held.appendOldest.
+	copied uint32
 }
 
 // A node is a block: 16 bytes, and 11 more in slots.
@@ -172,6 +178,9 @@ func (h *held) growLocked(old *table) *table {
 		t.nodes[to].key = key
 		t.insert(key, to)
 		t.pushNewest(to)
+		if place == old.copied {
+			t.copied = to
+		}
 	}
 	h.table.Store(t)
 	return t
@@ -199,6 +208,49 @@ func (h *held) forget(chain []uint64, from int) {
 	h.version.Add(1)
 }
 
+// batch is how many blocks are held or dropped before others get the lock.
+const batch = 1024
+
+// hold adds the blocks that are not there, as if they had been used: those of
+// an engine that says that it has them.
+func (h *held) hold(keys []uint64) {
+	for part := range slices.Chunk(keys, batch) {
+		h.mu.Lock()
+		changed := false
+		for _, key := range slices.Backward(part) {
+			if h.limit > 0 && h.table.Load().find(key) == 0 {
+				place := h.addLocked(key)
+				h.table.Load().pushNewest(place)
+				changed = true
+			}
+		}
+		h.changedLocked(changed)
+		h.mu.Unlock()
+	}
+}
+
+// drop drops blocks, whatever comes before and after them.
+func (h *held) drop(keys []uint64) {
+	for part := range slices.Chunk(keys, batch) {
+		h.mu.Lock()
+		changed := false
+		for _, key := range part {
+			if place := h.table.Load().find(key); place != 0 {
+				h.dropLocked(place)
+				changed = true
+			}
+		}
+		h.changedLocked(changed)
+		h.mu.Unlock()
+	}
+}
+
+func (h *held) changedLocked(is bool) {
+	if is {
+		h.version.Add(1)
+	}
+}
+
 // resize sets how many blocks may be held; the oldest beyond it are dropped.
 // Of a table that is much too large the memory is given back.
 func (h *held) resize(limit int) {
@@ -224,18 +276,6 @@ func (h *held) clear() {
 	h.table.Store(newTable(min(leastNodes, h.limit)))
 	h.count = 0
 	h.version.Add(1)
-}
-
-// appendOldest appends all blocks to dst, the oldest first: used one by one in
-// that order they make the same set.
-func (h *held) appendOldest(dst []uint64) []uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t := h.table.Load()
-	for place := t.nodes[0].newer; place != 0; place = t.nodes[place].newer {
-		dst = append(dst, t.nodes[place].key)
-	}
-	return dst
 }
 
 // size returns how many blocks are held, and how many may be.
@@ -292,5 +332,8 @@ func (t *table) pushNewest(place uint32) {
 // unlink takes a node out of the list.
 func (t *table) unlink(place uint32) {
 	n := &t.nodes[place]
+	if place == t.copied {
+		t.copied = n.older
+	}
 	t.nodes[n.newer].older, t.nodes[n.older].newer = n.older, n.newer
 }

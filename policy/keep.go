@@ -34,9 +34,10 @@ func (k *keep) hold(most float64) { k.most = most }
 // saw takes in that so many blocks of a prompt were believed to be there, how
 // many were, and how many blocks of all prompts are noted: if some of them are
 // gone, that is more than the engine keeps. What blocks of a prompt are in
-// bytes is not exact: one more or less says nothing, nor does a tenth.
-func (k *keep) saw(believed, found, noted int) {
-	slack := 1 + believed/10
+// bytes is not exact: one more or less says nothing, nor does a tenth; and the
+// engine finds whole blocks of its own, each of page of ours.
+func (k *keep) saw(believed, found, noted int, page float64) {
+	slack := 1 + believed/10 + int(page)
 	switch {
 	case found+slack < believed:
 		k.share = min(k.share, float64(noted)/max(k.most, 1))

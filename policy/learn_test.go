@@ -60,6 +60,7 @@ func TestPace(t *testing.T) {
 		{"one that takes twice as long", 2 * time.Second, 50, 2},
 		{"one that takes half as long", 500 * time.Millisecond, 50, 0.5},
 		{"one that is nearly as all is as all", 1050 * time.Millisecond, 50, 1},
+		{"one of which each leg takes for ever", time.Hour, 50, 4},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var p pace
@@ -140,24 +141,24 @@ func TestQueueAtRest(t *testing.T) {
 
 func TestKeep(t *testing.T) {
 	k := keep{most: 10_000, share: 1}
-	k.saw(100, 60, 5000)
+	k.saw(100, 60, 5000, 0)
 	if got := k.blocks(); got != 4800 {
 		t.Errorf("%d blocks are kept by an engine that was found without one of 5000, want 4800", got)
 	}
 	for range 10_000 {
-		k.saw(100, 95, 4800) // as exact as it is
+		k.saw(100, 95, 4800, 0) // as exact as it is
 	}
 	if got := k.blocks(); got != 10_000 {
 		t.Errorf("%d blocks are kept by an engine that always had them, want all", got)
 	}
 	for range 10_000 {
-		k.saw(100, 0, 10_000)
+		k.saw(100, 0, 10_000, 0)
 	}
 	if got := k.blocks(); got != 64 {
 		t.Errorf("%d blocks are noted of an engine that keeps nothing, want 64", got)
 	}
 	for range 200 {
-		k.saw(10, 40, 64)
+		k.saw(10, 40, 64, 0)
 	}
 	if got := k.blocks(); got < 9_000 {
 		t.Errorf("%d blocks are noted of an engine that has more than was believed", got)
@@ -165,7 +166,7 @@ func TestKeep(t *testing.T) {
 }
 
 func TestShared(t *testing.T) {
-	s := newShared()
+	s := newShared(BlockBytes)
 	for i := range 600 {
 		s.see(chainAt(i+1, 7, 12))
 	}
@@ -189,34 +190,54 @@ func TestShared(t *testing.T) {
 func TestChain(t *testing.T) {
 	seed := [][]byte{[]byte("model")}
 	long := text(1, 0, 20*BlockBytes+100)
-	chain := Chain(nil, seed, [][]byte{long})
+	chain := Chain(nil, seed, [][]byte{long}, BlockBytes)
 	if len(chain) != 20 {
 		t.Fatalf("a prompt of 20 blocks and a bit has a chain of %d", len(chain))
 	}
-	if got := Chain(nil, seed, [][]byte{long[:700], nil, long[700:701], long[701:]}); len(got) != 20 || got[19] != chain[19] {
+	if got := Chain(nil, seed, [][]byte{long[:700], nil, long[700:701], long[701:]}, BlockBytes); len(got) != 20 || got[19] != chain[19] {
 		t.Error("the same prompt in pieces has another chain")
 	}
-	if got, want := KeyOf(chain), Take(seed, [][]byte{long}).Key; got != want {
+	if got, want := KeyOf(chain, BlockBytes), Take(seed, [][]byte{long}).Key; got != want {
 		t.Errorf("KeyOf = %x, Take's key is %x", got, want)
 	}
-	if got, want := KeyOf(chain[:3]), Take(seed, [][]byte{long[:3*BlockBytes]}).Key; got != want {
+	if got, want := KeyOf(chain[:3], BlockBytes), Take(seed, [][]byte{long[:3*BlockBytes]}).Key; got != want {
 		t.Errorf("KeyOf of a short prompt = %x, Take's key is %x", got, want)
 	}
-	if KeyOf(nil) != 0 || len(Chain(nil, seed, [][]byte{long[:BlockBytes-1]})) != 0 {
+	if KeyOf(nil, BlockBytes) != 0 || len(Chain(nil, seed, [][]byte{long[:BlockBytes-1]}, BlockBytes)) != 0 {
 		t.Error("a prompt shorter than a block has affinity")
 	}
 	changed := append([]byte(nil), long...)
 	changed[10*BlockBytes] ^= 1
-	for i, h := range Chain(nil, seed, [][]byte{changed}) {
+	for i, h := range Chain(nil, seed, [][]byte{changed}, BlockBytes) {
 		if same := h == chain[i]; same != (i < 10) {
 			t.Errorf("block %d of a prompt that differs from block 10 on is the same: %t", i, same)
 		}
 	}
-	other := Chain(nil, [][]byte{[]byte("other")}, [][]byte{long})
+	other := Chain(nil, [][]byte{[]byte("other")}, [][]byte{long}, BlockBytes)
 	if other[0] == chain[0] {
 		t.Error("two models share blocks")
 	}
-	if n := testing.AllocsPerRun(50, func() { chain = Chain(chain[:0], seed, [][]byte{long}) }); n != 0 {
+	if n := testing.AllocsPerRun(50, func() { chain = Chain(chain[:0], seed, [][]byte{long}, BlockBytes) }); n != 0 {
 		t.Errorf("Chain makes %v allocations, want 0", n)
 	}
+}
+
+// TestPaceFades: a worker that is slow gets no legs while others are free, and
+// is tried again all the same.
+func TestPaceFades(t *testing.T) {
+	a := learnt(2)
+	slow := a.pools[0].Prefill[0]
+	b := a.c.book(slow)
+	for range 20 {
+		b.pace.learn(time.Second, 3*time.Second)
+	}
+	for i := range 2000 {
+		chain := chainAt(50_000+i, 0, 40)
+		c := a.ask(chain)
+		if a.pools[0].Prefill[c.Prefill] == slow {
+			return
+		}
+		a.end(c, chain)
+	}
+	t.Error("it has not been tried again")
 }

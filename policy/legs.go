@@ -27,30 +27,63 @@ func (s *Legs) Choose(need workers.Need, pools []workers.Pool) workers.Choice {
 	}
 	pool := &pools[c.Pool]
 	c.Prefill = s.Prefill.Pick(&s.need, pool.Prefill, partners{})
-	c.Decode = s.Decode.Pick(&s.need, pool.Decode, ofPrefill(pool, c.Prefill))
+	c.Decode = s.Decode.Pick(&s.need, pool.Decode, ofPrefill(pool, c.Prefill, nil))
 	return c
 }
 
-// partners are the workers of a pool that fit one of the other role. The zero
-// value is all workers of whatever role.
+// partners are the workers of a pool that may be one leg's: those that fit one
+// of the other role, or any that has room. The zero value is all workers.
 type partners struct {
 	pool *workers.Pool
-	role workers.Role // of the one
-	one  int
+	need *workers.Need // what they are to have room for; nil: that is known
+	role workers.Role  // of those that are asked for
+	one  int           // place of the one of the other role; below 0: any that has room
 }
 
-func ofPrefill(pool *workers.Pool, i int) partners { return partners{pool, workers.Prefill, i} }
-func ofDecode(pool *workers.Pool, i int) partners  { return partners{pool, workers.Decode, i} }
+func ofPrefill(pool *workers.Pool, i int, need *workers.Need) partners {
+	return partners{pool, need, workers.Decode, i}
+}
+
+func ofDecode(pool *workers.Pool, i int, need *workers.Need) partners {
+	return partners{pool, need, workers.Prefill, i}
+}
+
+func ofAny(pool *workers.Pool, role workers.Role, need *workers.Need) partners {
+	return partners{pool, need, role, -1}
+}
 
 func (p partners) have(i int) bool {
 	switch {
 	case p.pool == nil:
 		return true
-	case p.role == workers.Prefill:
-		return p.pool.Fits(p.one, i)
-	default:
-		return p.pool.Fits(i, p.one)
+	case p.need != nil && !side(p.pool, p.role)[i].HasRoom(p.need):
+		return false
+	case p.one >= 0:
+		return p.fits(i, p.one)
+	case p.need == nil:
+		return true // every worker of a pool fits another
 	}
+	for j, l := range side(p.pool, 1-p.role) {
+		if l.HasRoom(p.need) && p.fits(i, j) {
+			return true
+		}
+	}
+	return false
+}
+
+// fits reports whether worker i of those that are asked for fits j.
+func (p partners) fits(i, j int) bool {
+	if p.role == workers.Prefill {
+		return p.pool.Fits(i, j)
+	}
+	return p.pool.Fits(j, i)
+}
+
+func side(pool *workers.Pool, role workers.Role) []*workers.Load {
+	if role == workers.Prefill {
+		return pool.Prefill
+	}
+	return pool.Decode
 }
 
 // count returns how many of n workers are in.

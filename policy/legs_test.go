@@ -32,7 +32,7 @@ func TestPoliciesKeepTheContract(t *testing.T) {
 					part.Part(d.below(len(part.Prefill)), d.below(len(part.Decode)))
 				}
 				chain := chainAt(d.below(20), 2, 1+d.below(30))
-				need := workers.Need{Key: KeyOf(chain), Prompt: promptOf(chain), Sticky: uint64(d.below(10)), At: time.Unix(int64(i), 0)}
+				need := workers.Need{Key: KeyOf(chain, BlockBytes), Prompt: promptOf(chain), Sticky: uint64(d.below(10)), At: time.Unix(int64(i), 0)}
 				got := c.Choose(need, []workers.Pool{part})
 				if got.Pool != 0 || !part.Fits(got.Prefill, got.Decode) {
 					t.Fatalf("%s, %s chose %+v, which does not fit", prefill, decode, got)
@@ -149,18 +149,25 @@ func TestPowerOfTwo(t *testing.T) {
 
 func TestConsistentHashing(t *testing.T) {
 	p := ConsistentHashing{factor: 1.25}
-	owner := picks(p, workers.Need{Sticky: 11}, loads(0, 0, 0, 0), 50)
+	owner := picks(p, workers.Need{Sticky: 11, Named: true}, loads(0, 0, 0, 0), 50)
 	if most := slices.Max(owner); most != 50 {
 		t.Errorf("one key went to %v, want one worker", owner)
 	}
 	at := slices.Index(owner, 50)
-	if got := p.Pick(&workers.Need{Sticky: 11, Key: 99}, loads(0, 0, 0, 0), partners{}); got != at {
+	if got := p.Pick(&workers.Need{Sticky: 11, Named: true, Key: 99}, loads(0, 0, 0, 0), partners{}); got != at {
 		t.Errorf("the routing key counts less than the prompt")
 	}
 	busy := loads(0, 0, 0, 0)
 	busy[at].InFlight = 9
-	if got := p.Pick(&workers.Need{Sticky: 11}, busy, partners{}); got == at {
+	if got := p.Pick(&workers.Need{Sticky: 11, Named: true}, busy, partners{}); got == at {
 		t.Error("a worker above the bound was taken for its key")
+	}
+	user := workers.Need{Sticky: 11, Key: 99}
+	if got, want := p.Pick(&user, loads(0, 0, 0, 0), partners{}), p.Pick(&workers.Need{Key: 99}, loads(0, 0, 0, 0), partners{}); got != want {
+		t.Errorf("a user's prompt went to %d, want %d, where it goes for anybody", got, want)
+	}
+	if user.Key = 0; p.Pick(&user, loads(0, 0, 0, 0), partners{}) != at {
+		t.Error("a user without a prompt to hash has no worker")
 	}
 	if got := p.Pick(&workers.Need{}, loads(3, 1, 2), partners{}); got != 1 {
 		t.Errorf("a request without key or prompt went to %d, want the least loaded", got)
@@ -193,13 +200,24 @@ func TestBucket(t *testing.T) {
 	}
 }
 
+// TestManualNamesNoUser: all requests of an application may have the same user.
+func TestManualNamesNoUser(t *testing.T) {
+	m := newManual(DefaultConfig(), &dice{})
+	if got := picks(m, workers.Need{Sticky: 7}, loads(0, 0), 100); got[0] < 20 || got[1] < 20 {
+		t.Errorf("a user's 100 requests went to %v, want some to each", got)
+	}
+	if len(m.keys) != 0 {
+		t.Errorf("%d keys are remembered, want none", len(m.keys))
+	}
+}
+
 func TestManual(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Assignment, cfg.MaxKeys, cfg.MaxIdle = "min_load", 3, time.Minute
 	m := newManual(cfg, &dice{})
 	ls := loads(5, 1, 3)
 	pick := func(key uint64, at int64) int {
-		return m.Pick(&workers.Need{Sticky: key, At: time.Unix(at, 0)}, ls, partners{})
+		return m.Pick(&workers.Need{Sticky: key, Named: true, At: time.Unix(at, 0)}, ls, partners{})
 	}
 	if got := pick(1, 0); got != 1 {
 		t.Fatalf("a new key went to %d, want the least loaded", got)
@@ -208,7 +226,7 @@ func TestManual(t *testing.T) {
 	if got := pick(1, 30); got != 1 {
 		t.Errorf("a known key went to %d, want where it was", got)
 	}
-	if got := m.Pick(&workers.Need{Sticky: 1, At: time.Unix(31, 0)}, []*workers.Load{ls[0], ls[2]}, partners{}); got != 1 {
+	if got := m.Pick(&workers.Need{Sticky: 1, Named: true, At: time.Unix(31, 0)}, []*workers.Load{ls[0], ls[2]}, partners{}); got != 1 {
 		t.Errorf("a key whose worker has gone went to %d, want the least loaded", got)
 	}
 	if got := pick(1, 40); got != 2 {

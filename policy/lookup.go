@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 
 	"pdrouter/workers"
@@ -44,11 +45,16 @@ func New(prefill, decode string, cfg Config) (workers.Chooser, bool) {
 	switch {
 	case !okFirst || !okSecond:
 		return nil, false
+	case prefill != cacheAware && decode != cacheAware && cfg.Override:
+		return &Legs{Prefill: overrides(cfg, d, first), Decode: overrides(cfg, d, second)}, true
 	case prefill != cacheAware && decode != cacheAware:
 		return &Legs{Prefill: first, Decode: second}, true
 	}
 	c := NewCacheAware(cfg)
 	c.otherPrefill, c.otherDecode = first, second
+	if cfg.Override {
+		c.keyed = [2]*Manual{overrides(cfg, d, cmp.Or[Picker](first, own{c, workers.Prefill})), overrides(cfg, d, cmp.Or[Picker](second, own{c, workers.Decode}))}
+	}
 	return c, true
 }
 

@@ -8,11 +8,14 @@ import (
 
 // Manual remembers where a routing key or session was sent, and sends it there
 // again for as long as that worker may be leased. A new key goes where
-// Config.Assignment says, a request without one to a random worker. At most
-// MaxKeys are remembered, each until it has not been used for MaxIdle.
+// Config.Assignment says, a request without one where the rest goes. What names a
+// user or an application is no such key: there may be one for all requests, and
+// no load moves a key away. At most MaxKeys are remembered, each until it has not
+// been used for MaxIdle.
 type Manual struct {
 	cfg  Config
 	dice *dice
+	rest Picker // of requests without a key, and of new ones if these are delegated
 	keys map[uint64]*assigned
 	old  assigned // ends of the list by last use: newer is the oldest
 }
@@ -26,7 +29,7 @@ type assigned struct {
 }
 
 func newManual(cfg Config, d *dice) *Manual {
-	m := &Manual{cfg: cfg, dice: d, keys: map[uint64]*assigned{}}
+	m := &Manual{cfg: cfg, dice: d, rest: Random{d}, keys: map[uint64]*assigned{}}
 	m.old.older, m.old.newer = &m.old, &m.old
 	return m
 }
@@ -34,8 +37,8 @@ func newManual(cfg Config, d *dice) *Manual {
 // Pick implements Picker. It allocates for a key that is new.
 func (m *Manual) Pick(need *workers.Need, loads []*workers.Load, in partners) int {
 	m.expire(need.At)
-	if need.Sticky == 0 {
-		return Random{m.dice}.Pick(need, loads, in)
+	if need.Sticky == 0 || !need.Named {
+		return m.rest.Pick(need, loads, in)
 	}
 	a := m.keys[need.Sticky]
 	if a == nil {
@@ -67,6 +70,8 @@ func (m *Manual) assign(need *workers.Need, loads []*workers.Load, in partners) 
 		return lightest(loads, in)
 	case "min_group":
 		return m.fewestKeys(loads, in)
+	case "delegate":
+		return m.rest.Pick(need, loads, in)
 	default:
 		return Random{m.dice}.Pick(need, loads, in)
 	}

@@ -83,9 +83,9 @@ func TestCacheAwareLooksAgain(t *testing.T) {
 	}{
 		{"nothing changed", func(*asker) {}, 50},
 		{"the cache was flushed", func(a *asker) { a.c.Flushed(0) }, 0},
-		{"blocks were evicted", func(a *asker) { a.c.Evicted(0, chain, 20) }, 20},
+		{"blocks were evicted", func(a *asker) { a.c.at(0).held.forget(chain, 20) }, 20},
 		{"it keeps less", func(a *asker) { a.c.at(0).held.resize(30) }, 30},
-		{"more was stored", func(a *asker) { a.c.Evicted(0, chain, 20); a.c.Stored(0, chain[:40]) }, 40},
+		{"more was stored", func(a *asker) { a.c.at(0).held.forget(chain, 20); a.c.at(0).held.use(chain[:40]) }, 40},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a := newAsker(1, 1)
@@ -109,7 +109,7 @@ func TestCacheAwareForgets(t *testing.T) {
 	}{
 		{"a cache that was flushed", func(a *asker, c workers.Choice) { a.c.Flushed(c.Prefill) }},
 		{"a worker that has gone", func(a *asker, c workers.Choice) { a.c.Gone(c.Prefill) }},
-		{"blocks that the engine evicted", func(a *asker, c workers.Choice) { a.c.Evicted(c.Prefill, chain, 0) }},
+		{"blocks that the engine evicted", func(a *asker, c workers.Choice) { a.c.at(c.Prefill).held.forget(chain, 0) }},
 		{"another worker in the same seat", func(a *asker, c workers.Choice) {
 			w := *a.pools[0].Prefill[c.Prefill].Worker
 			a.pools[0].Prefill[c.Prefill].Worker = &w
@@ -124,19 +124,6 @@ func TestCacheAwareForgets(t *testing.T) {
 				t.Errorf("%d blocks are still believed to be there", again.Expect.Blocks)
 			}
 		})
-	}
-}
-
-func TestCacheAwareRestores(t *testing.T) {
-	a, b := newAsker(1, 1), newAsker(1, 1)
-	for i := range 20 {
-		chain := chainAt(i+1, 3, 30)
-		a.end(a.ask(chain), chain)
-	}
-	b.ask(chainAt(99, 0, 1))
-	b.c.Restore(0, a.c.Snapshot(0, nil))
-	if got := b.ask(chainAt(7, 3, 30)).Expect.Blocks; got != 30 {
-		t.Errorf("%d of 30 blocks are known after a snapshot was restored", got)
 	}
 }
 
@@ -188,7 +175,8 @@ func TestCacheAwareIsUsedByMany(t *testing.T) {
 				case 30:
 					a.c.Gone(g)
 				case 40:
-					a.c.Snapshot(g, nil)
+					a.c.Remember(g, a.pools[0].Prefill[g].Worker, nil)
+					a.c.Overall()
 					a.c.Known(time.Unix(1e9, 0))
 				}
 			}

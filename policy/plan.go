@@ -48,36 +48,64 @@ func (c *CacheAware) Next(now time.Time, waiting []*workers.Waiter, pools []work
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	backlog := c.backlog(now, pools)
-	oldest := oldestOf(waiting)
-	if expires := waiting[oldest].Since.Add(c.cfg.Hold); !expires.After(now) || c.speed.n < speedLearnt || c.otherPrefill != nil {
-		return c.grant(oldest, waiting[oldest], now, backlog, pools), time.Time{}
+	if at := c.atOnce(now, waiting, pools); at >= 0 {
+		return c.grant(at, waiting[at], now, backlog, pools), time.Time{}
 	}
 	if !c.anyDry(now, pools) {
-		return workers.NoGrant(), c.wake(now, waiting[oldest].Since.Add(c.cfg.Hold), pools)
+		return workers.NoGrant(), c.wake(now, waiting, pools)
 	}
 	c.order(now, waiting, pools)
 	defer c.dropPlan(pools)
 	for _, p := range c.plan {
-		v := c.viewOf(&waiting[p.at].Need, now, backlog)
-		b, o := c.planOne(v, pools)
+		need := &waiting[p.at].Need
+		if !anyRoom(pools, need) {
+			continue
+		}
+		b, o := c.planOne(c.viewOf(need, now, backlog), pools)
+		if b == nil {
+			continue // one that had room is being warmed, and has had its share
+		}
 		if o.wait <= runDry { // nothing is planned for it yet, or that would have been granted
 			return c.grant(p.at, waiting[p.at], now, backlog, pools), time.Time{}
 		}
 		b.planned += o.work
 	}
-	return workers.NoGrant(), c.wake(now, waiting[oldest].Since.Add(c.cfg.Hold), pools)
+	return workers.NoGrant(), c.wake(now, waiting, pools)
 }
 
-// oldestOf returns the place of the request that waits longest among those that
-// go first.
-func oldestOf(waiting []*workers.Waiter) int {
-	oldest := 0
+// atOnce returns the place of one of those that wait which is not to be kept: it
+// has waited for long enough, there is nothing learnt yet to keep it by, or its
+// worker is chosen otherwise. Below 0: there is none that has room.
+func (c *CacheAware) atOnce(now time.Time, waiting []*workers.Waiter, pools []workers.Pool) (at int) {
+	at = -1
 	for i, w := range waiting {
-		if first := waiting[oldest]; w.Rank < first.Rank || w.Rank == first.Rank && w.Since.Before(first.Since) {
-			oldest = i
+		over := c.speed.n < speedLearnt || !w.Since.Add(c.cfg.Hold).After(now) || c.other(workers.Prefill, &w.Need) != nil
+		if over && (at < 0 || goesBefore(w, waiting[at])) && anyRoom(pools, &w.Need) {
+			at = i
 		}
 	}
-	return oldest
+	return at
+}
+
+func goesBefore(a, b *workers.Waiter) bool {
+	return a.Rank < b.Rank || a.Rank == b.Rank && a.Since.Before(b.Since)
+}
+
+// anyRoom reports whether a pair has room for need.
+func anyRoom(pools []workers.Pool, need *workers.Need) bool {
+	for i := range pools {
+		p := &pools[i]
+		if !slices.ContainsFunc(p.Decode, func(l *workers.Load) bool { return l.HasRoom(need) }) {
+			continue // which is soon said, however many pairs there are
+		}
+		in := ofAny(p, workers.Prefill, need)
+		for j := range p.Prefill {
+			if in.have(j) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // anyDry reports whether any worker is about to run dry. Else no plan grants
@@ -128,11 +156,12 @@ func (c *CacheAware) order(now time.Time, waiting []*workers.Waiter, pools []wor
 	})
 }
 
-// planOne returns the worker where a request costs least behind what is planned
+// planOne returns the worker with room where a request costs least behind what is planned
 // for it, and what it offers.
 func (c *CacheAware) planOne(v view, pools []workers.Pool) (best *book, offered offer) {
 	var (
 		chosen *workers.Load
+		atHint bool // whether a hint points to it
 		least  time.Duration
 	)
 	for i := range pools {
@@ -140,15 +169,15 @@ func (c *CacheAware) planOne(v view, pools []workers.Pool) (best *book, offered 
 		hinted := hint(v.need, pools[i].Prefill, partners{})
 		for j, l := range pools[i].Prefill {
 			b := c.book(l)
-			if l.Weight < 1 && b.credit < 0 && due {
+			if l.Weight < 1 && b.credit < 0 && due || !l.HasRoom(v.need) {
 				continue
 			}
 			o := c.offer(b, l.Seat, v)
 			if j == hinted {
 				o.cost -= o.work / hintShare
 			}
-			if best == nil || better(o.cost, least, l, chosen) {
-				best, offered, chosen = b, o, l
+			if best == nil || o.better(offered, least, goesFirst(l, chosen, j == hinted, atHint)) {
+				best, offered, chosen, atHint = b, o, l, j == hinted
 			}
 			if best == b || o.cost < least {
 				least = o.cost
@@ -160,18 +189,22 @@ func (c *CacheAware) planOne(v view, pools []workers.Pool) (best *book, offered 
 
 // grant gives a request that waits a pair.
 func (c *CacheAware) grant(at int, w *workers.Waiter, now time.Time, backlog time.Duration, pools []workers.Pool) workers.Grant {
-	c.shared.see(w.Need.Prompt.Chain)
+	c.see(&w.Need.Prompt)
 	return workers.Grant{Waiter: at, Choice: c.chooseLocked(c.viewOf(&w.Need, now, backlog), pools)}
 }
 
 // wake returns when a worker is about to run dry, or a request has waited for
-// long enough.
-func (c *CacheAware) wake(now, expires time.Time, pools []workers.Pool) time.Time {
-	at := expires
+// long enough; zero if neither will be.
+func (c *CacheAware) wake(now time.Time, waiting []*workers.Waiter, pools []workers.Pool) (at time.Time) {
+	for _, w := range waiting {
+		if t := w.Since.Add(c.cfg.Hold); t.After(now) && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
 	for i := range pools {
 		for _, l := range pools[i].Prefill {
 			left := c.book(l).backlog(now, c.mean) - runDry
-			if t := now.Add(left); left > 0 && t.Before(at) {
+			if t := now.Add(left); left > 0 && (at.IsZero() || t.Before(at)) {
 				at = t
 			}
 		}

@@ -37,7 +37,7 @@ func (h PrefixHash) Choose(need workers.Need, pools []workers.Pool) workers.Choi
 	}
 	pool := &pools[c.Pool]
 	c.Prefill = bounded(h).rendezvous(need.Key, pool.Prefill, partners{})
-	c.Decode = bounded(h).rendezvous(need.Key, pool.Decode, ofPrefill(pool, c.Prefill))
+	c.Decode = bounded(h).rendezvous(need.Key, pool.Decode, ofPrefill(pool, c.Prefill, nil))
 	return c
 }
 

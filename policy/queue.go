@@ -49,6 +49,14 @@ func (q *queue) grow() {
 	q.legs = legs
 }
 
+// sent returns when a leg was sent; zero if it is not there.
+func (q *queue) sent(ticket uint64) time.Time {
+	if ticket < q.first || ticket >= q.next {
+		return time.Time{}
+	}
+	return q.at(ticket).sent
+}
+
 // end takes a leg out. It returns for how long the worker had nothing older to
 // do than this leg, or less than 0 if the leg is not there.
 func (q *queue) end(now time.Time, ticket uint64) time.Duration {

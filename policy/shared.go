@@ -9,8 +9,8 @@ type shared struct {
 }
 
 const (
-	// sharedMost bounds how much of prompts is looked at: 128 KiB.
-	sharedMost = 256
+	// sharedMost bounds how much of prompts is looked at, in bytes.
+	sharedMost = 128 << 10
 
 	// sharedBy is the share of prompts from which a block counts as shared.
 	sharedBy = 0.9
@@ -19,13 +19,14 @@ const (
 	sharedPace = 0.01
 )
 
-func newShared() shared {
-	return shared{chain: make([]uint64, 0, sharedMost), share: make([]float32, 0, sharedMost)}
+func newShared(blockBytes int) shared {
+	most := max(sharedMost/blockBytes, 1)
+	return shared{chain: make([]uint64, 0, most), share: make([]float32, 0, most)}
 }
 
 // see takes in a prompt.
 func (s *shared) see(chain []uint64) {
-	chain = chain[:min(len(chain), sharedMost)]
+	chain = chain[:min(len(chain), cap(s.chain))]
 	same := 0
 	for same < len(chain) && same < len(s.chain) && chain[same] == s.chain[same] {
 		s.share[same] += sharedPace * (1 - s.share[same])

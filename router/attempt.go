@@ -29,6 +29,10 @@ type attempt struct {
 	gate    gate
 	began   time.Time
 
+	// predicted is what part of the prompt prefill was believed to have in its
+	// cache when it was chosen; below 0: nothing was believed.
+	predicted float64
+
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
@@ -98,6 +102,7 @@ func (h *Handler) newAttempt(c *call, req *transfer.Request, pair *workers.Pair)
 	a.keys.BootstrapHost, a.keys.BootstrapPort = pair.Prefill.Facts.BootstrapHost, pair.Prefill.Facts.BootstrapPort
 	a.gate.to, a.gate.memory, a.gate.begin, a.gate.late = c.w, &h.answers, a.beginStream, h.met.VerdictLate
 	a.work.Attempted()
+	a.expect(pair)
 	c.prefill, c.decode = pair.Prefill.Worker.ID, pair.Decode.Worker.ID
 	if !a.prefillFirst() {
 		c.room = a.keys.Rooms[0]
@@ -284,16 +289,18 @@ func (a *attempt) failure() error {
 func (a *attempt) overtime() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	left := a.h.cfg.RequestTimeout - time.Since(a.began)
+	took := time.Since(a.began)
+	left := a.h.cfg.RequestTimeout - took
 	switch {
-	case !a.call.streaming && left <= 0:
-		a.cancel(errTimeout)
-	case !a.inTime():
+	case (a.call.streaming || took >= a.h.cfg.FirstByte) && !a.inTime():
 		if a.first == nil && a.ctx.Err() == nil {
 			a.first = &Error{Status: http.StatusGatewayTimeout, Code: "first_byte_timeout", Message: "The engines sent no token in time."}
 		}
 		a.cancel(errNoToken)
-	case !a.call.streaming:
+	case a.call.streaming:
+	case left <= 0:
+		a.cancel(errTimeout)
+	default:
 		a.patience.Reset(left)
 	}
 }

@@ -47,8 +47,8 @@ func (a *attempt) end(l *leg, err error) {
 		label = metrics.LegCanceled
 	}
 	l.done = true
+	a.h.met.LegEnded(l.role.String(), l.lease.Worker.URL, label) // before the worker may be gone
 	l.lease.Done(outcome)
-	a.h.met.LegEnded(l.role.String(), l.lease.Worker.URL, label)
 }
 
 // judge returns the outcome of a leg as its lease takes it. A leg that we

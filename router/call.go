@@ -34,10 +34,10 @@ type call struct {
 	whole           bool          // its last event has been passed on
 	aborted         bool          // the engine gave up on the request, and said so as if it were an end
 
-	body      []byte    // of the request, whole
-	held      *holding  // what it takes; nil if it was not read
-	keepsBody bool      // it is still in use when the call has ended
-	chain     *[]uint64 // of the prompt; nil: no policy asked for it
+	body      []byte       // of the request, whole
+	held      *holding     // what it takes; nil if it was not read
+	keepsBody bool         // it is still in use when the call has ended
+	print     *fingerprint // of the prompt
 }
 
 // answering adapts a handler that returns an error. It is the one place that

@@ -62,8 +62,9 @@ type Config struct {
 	// CORSOrigins are the origins that browsers may call from. Empty: none.
 	CORSOrigins []string
 
-	// RoutingKeyHeaders go up to the engines as they are. Default
-	// x-smg-routing-key.
+	// RoutingKeyHeaders are the request headers in which a client says which
+	// requests belong together, in order of precedence. They go up to the engines
+	// as they are. Default x-smg-routing-key.
 	RoutingKeyHeaders []string
 }
 

@@ -39,7 +39,7 @@ type Handler struct {
 	bodies     buffers      // of requests longer than firstRead
 	answers    buffers      // of JSON answers, and of streams that are held
 	fields     sync.Pool    // of *[]zap.Field
-	chains     sync.Pool    // of *[]uint64
+	prints     sync.Pool    // of *fingerprint
 	draining   atomic.Bool
 	budget     *budget
 	background errgroup.Group
@@ -66,7 +66,7 @@ func newHandler(cfg Config, registry *workers.Registry, met *metrics.Metrics, lo
 	h.answers.least, h.answers.most = minHold, maxHold
 	h.check.limit = generateTime
 	h.fields.New = func() any { return new([]zap.Field) }
-	h.chains.New = func() any { return new([]uint64) }
+	h.prints.New = func() any { return new(fingerprint) }
 	h.background.SetLimit(backgroundCalls)
 	return h
 }

@@ -78,6 +78,20 @@ func TestHeadersUp(t *testing.T) {
 	}
 }
 
+// TestRoutingKeysUp: all headers that are configured reach the engines.
+func TestRoutingKeysUp(t *testing.T) {
+	f := newServingFleet(t, func(c *Config) { c.RoutingKeyHeaders = []string{"x-session-id", "x-smg-routing-key"} })
+
+	f.postWith(t, "X-Smg-Routing-Key: k", "X-Session-Id: s", "X-User-Id: u")
+
+	for _, e := range []*engine{f.prefill, f.decode} {
+		h := e.got()[0].header
+		if h.Get("X-Session-Id") != "s" || h.Get("X-Smg-Routing-Key") != "k" || h.Get("X-User-Id") != "" {
+			t.Errorf("leg's headers = %q", lines(h))
+		}
+	}
+}
+
 // lines returns the headers, sorted, without the values that are new each time.
 func lines(h http.Header) (out []string) {
 	for name, values := range h {

@@ -20,6 +20,7 @@ func (a *attempt) prefill() {
 	err := a.prefillLeg(l)
 	if err == nil {
 		l.lease.Computed(int(a.prefillUsage.Prompt), int(a.prefillUsage.Cached))
+		a.countFound()
 	}
 	a.end(l, err)
 	if e, ok := errors.AsType[*Error](err); ok {

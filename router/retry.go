@@ -78,13 +78,15 @@ type trial struct {
 // others.
 func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
 	t := trial{h: h, call: c, req: req, need: h.need(c, req)}
-	defer h.freeChain(c)
+	defer h.freePrint(c)
 	h.budget.earn()
 	var last *Error
 	for {
+		asked := time.Now()
 		err := h.registry.Lease(c.r.Context(), t.need, &t.pair)
 		switch {
 		case err == nil:
+			h.met.Leased(time.Since(asked))
 		case drained(c.r.Context()):
 			return shuttingDown()
 		case last != nil && c.r.Context().Err() == nil:

@@ -12,6 +12,9 @@
 //  1. [Parse] goes over the body once. It refuses what is not one JSON object
 //     in UTF-8, notes where the keys are that we read or own, and which
 //     hand-off keys the client set: those never reach an engine.
+//     What the prompt is made from, what keeps its KV blocks apart from those of
+//     equal prompts, and which requests the client says belong together, are
+//     told by Prompt, Seed and Hint, for who chooses workers.
 //  2. [Dialect] Check says, before any worker is touched, whether the dialect
 //     can carry the request at all.
 //  3. [NewAttempt] mints the tokens of one attempt: an id, and a room for each

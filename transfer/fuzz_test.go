@@ -59,9 +59,9 @@ func FuzzParse(f *testing.F) {
 		}
 		req.Model()
 		req.MaxTokens()
-		if n := len(bytes.Join(req.Prompt(nil), nil)); n != req.PromptBytes() {
-			t.Fatalf("PromptBytes of %q = %d, want %d", body, req.PromptBytes(), n)
-		}
+		req.Hint()
+		req.Seed(nil)
+		checkPrompt(t, req)
 		for _, d := range []Dialect{SGLang{}, VLLMNIXL{}} {
 			if Carries(d, e) && d.Check(req) == nil {
 				checkLegs(t, d, req)

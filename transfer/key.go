@@ -5,7 +5,8 @@ import "bytes"
 // A key is a name in a request body that means something to us.
 type key uint8
 
-// The keys. keyHandoff, the last, stands for all that are removed.
+// The keys. keyHandoff stands for all that are removed. Behind it are those that
+// say something of a prompt and are not ours to write or to refuse.
 const (
 	keyOther key = iota // not ours: passes untouched
 	keyModel
@@ -40,6 +41,19 @@ const (
 	keyTokenIDsLogprob
 	keyXargs
 	keyHandoff
+	keyChatTemplate
+	keyTemplateArgs
+	keyDocuments
+	keyReasoningEffort
+	keyMediaArgs
+	keyRoutingKey
+	keySessionParams
+	keySessionID
+	keyConversation
+	keyConversationID
+	keyPromptCacheKey
+	keyUser
+	keyCount
 )
 
 // isPrompt tells whether a key's value is a prompt or a list of prompts.
@@ -70,6 +84,9 @@ func keyOf(e Endpoint, name []byte) key {
 	}
 	if handoffKey(name) {
 		return keyHandoff
+	}
+	if k := hintKey(name); k != keyOther {
+		return k
 	}
 	if e == Generate {
 		return generateKey(name)
@@ -120,6 +137,16 @@ func chatKey(name []byte) key {
 		return keyTools
 	case "input_ids": // SGLang: the prompt instead of the rendered messages
 		return keyInputIDs
+	case "chat_template":
+		return keyChatTemplate
+	case "chat_template_kwargs":
+		return keyTemplateArgs
+	case "documents":
+		return keyDocuments
+	case "reasoning_effort":
+		return keyReasoningEffort
+	case "mm_processor_kwargs":
+		return keyMediaArgs
 	}
 	return keyOther
 }

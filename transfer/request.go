@@ -15,10 +15,12 @@ const maxDrops = 256
 type Request struct {
 	body     []byte
 	endpoint Endpoint
-	known    [keyHandoff]place // by key; the zero place if absent
-	open     int               // behind the opening brace
-	close    int               // the closing brace
-	lastEnd  int               // behind the last value, or open
+	known    [keyHandoff]place               // by key; the zero place if absent
+	also     [keyCount - keyHandoff - 1]span // of the keys behind keyHandoff; likewise
+	open     int                             // behind the opening brace
+	close    int                             // the closing brace
+	lastEnd  int                             // behind the last value, or open
+	long     longStrings
 	batch    int
 	drops    []place // hand-off keys of the client, in order
 	newLimit place   // sampling_params.max_new_tokens
@@ -34,6 +36,9 @@ type place struct {
 	prev, key, start, end, next int32
 	last                        bool
 }
+
+// A span is a value in the body.
+type span struct{ start, end int32 }
 
 func (m *member) place() place {
 	return place{
@@ -56,6 +61,7 @@ func Read(e Endpoint, body Source) (*Request, error) {
 
 func readRequest(e Endpoint, s *scanner) (*Request, error) {
 	r := &Request{endpoint: e}
+	s.long = &r.long
 	start := s.space(0)
 	if !s.has(start) || s.b[start] != '{' {
 		return nil, notObject(s, start)
@@ -109,8 +115,12 @@ func notObject(s *scanner, start int) *BadRequest {
 
 // note remembers a member that is ours. Null is the same as absent.
 func (r *Request) note(k key, name []byte, m *members) *BadRequest {
-	if k == keyHandoff {
+	switch {
+	case k == keyHandoff:
 		return r.drop(&m.member)
+	case k > keyHandoff: // of two, engines take the last
+		r.also[k-keyHandoff-1] = span{int32(m.start), int32(m.end)}
+		return nil
 	}
 	if r.known[k].end != 0 {
 		return duplicate(string(name), m.key)
@@ -214,11 +224,16 @@ func (r *Request) noteXargs(m *members) *BadRequest {
 
 // value returns the bytes of a key's value, or nil if it is absent or null.
 func (r *Request) value(k key) []byte {
-	m := &r.known[k]
-	if m.end == 0 || r.body[m.start] == 'n' {
+	var at span
+	if k > keyHandoff {
+		at = r.also[k-keyHandoff-1]
+	} else {
+		at = span{r.known[k].start, r.known[k].end}
+	}
+	if at.end == 0 || r.body[at.start] == 'n' {
 		return nil
 	}
-	return r.body[m.start:m.end]
+	return r.body[at.start:at.end]
 }
 
 // truth tells whether a key is true, or a number or string that Python takes

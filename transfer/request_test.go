@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -137,47 +136,6 @@ func TestABodyOfNothingButHandOffKeysIsBounded(t *testing.T) {
 		if _, err := Parse(Chat, []byte(body)); err == nil {
 			t.Errorf("Parse(%.40s...) succeeded", body)
 		}
-	}
-}
-
-func TestPromptIsInTheOrderOfTheTemplate(t *testing.T) {
-	for body, want := range map[string]string{
-		`{"messages":[1],"model":"m","tools":[2]}`:          `[2] [1]`,
-		`{"messages":[{"role":"user"}],"tools":null,"n":1}`: `[{"role":"user"}]`,
-		`{}`: ``,
-	} {
-		r := parse(t, Chat, body)
-		if got := string(bytes.Join(r.Prompt(nil), []byte(" "))); got != want {
-			t.Errorf("Prompt of %s = %s, want %s", body, got, want)
-		}
-		if got, want := r.PromptBytes(), len(bytes.Join(r.Prompt(nil), nil)); got != want {
-			t.Errorf("PromptBytes of %s = %d, want %d", body, got, want)
-		}
-	}
-	generate := parse(t, Generate, `{"input_ids":[1,2],"text":null}`)
-	if got := generate.Prompt(nil); len(got) != 1 || string(got[0]) != "[1,2]" {
-		t.Errorf("Prompt of token ids = %q, want [1,2]", got)
-	}
-}
-
-// TestSeedKeepsEqualPromptsApart: what is not in the prompt but changes its KV
-// blocks (BUG-031: an image beside the same text).
-func TestSeedKeepsEqualPromptsApart(t *testing.T) {
-	seed := func(e Endpoint, body string) string {
-		return string(bytes.Join(parse(t, e, body).Seed(nil), []byte(" ")))
-	}
-	for _, body := range []string{
-		`{"prompt":"a","cache_salt":"s"}`, `{"prompt":"a","extra_key":"s"}`, `{"prompt":"a","lora_path":"s"}`,
-	} {
-		if seed(Completions, body) == seed(Completions, `{"prompt":"a"}`) {
-			t.Errorf("Seed of %s is that of no salt at all", body)
-		}
-	}
-	if seed(Completions, `{"cache_salt":"s"}`) == seed(Completions, `{"extra_key":"s"}`) {
-		t.Error("Seed does not tell two keys of one value apart")
-	}
-	if seed(Generate, `{"text":"a","image_data":"x"}`) == seed(Generate, `{"text":"a","image_data":"y"}`) {
-		t.Error("Seed does not tell two images apart")
 	}
 }
 

@@ -18,6 +18,24 @@ type scanner struct {
 	more Source // of the rest; nil if b is all
 	at   int    // offset of the first fault
 	why  string // what is wrong there; "" as long as nothing is
+	long *longStrings
+}
+
+// longStrings are where the first long strings of a text are, so that who goes
+// over it again need not look for their ends.
+type longStrings struct {
+	at [32]span
+	n  int
+}
+
+// longFrom is the length from which a string is long.
+const longFrom = 256
+
+func (l *longStrings) note(start, end int) {
+	if l != nil && l.n < len(l.at) {
+		l.at[l.n] = span{int32(start), int32(end)}
+		l.n++
+	}
 }
 
 // What can be wrong with a text.
@@ -84,7 +102,7 @@ func specials(x uint64) uint64 {
 
 // str scans a string whose opening quote is at i.
 func (s *scanner) str(i int) int {
-	start := i + 1
+	first, start := i, i+1
 	var seen uint64 // all bytes of the string or-ed, to know if any is not ASCII
 	for i = start; ; {
 		var bytes uint64
@@ -102,6 +120,9 @@ func (s *scanner) str(i int) int {
 				if bad := s.utf8(start, i); bad < i {
 					return s.fail(bad, whyUTF8)
 				}
+			}
+			if i-first >= longFrom {
+				s.long.note(first, i+1)
 			}
 			return i + 1
 		case '\\':

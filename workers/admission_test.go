@@ -100,8 +100,8 @@ func TestAdmissionIsBounded(t *testing.T) {
 	}{
 		"requests at a time": {func(a *Admission) { a.MaxInFlight = 2 }, func(t *testing.T, r *Registry) {
 			one, two, three := come(t, r, "", Need{}), come(t, r, "", Need{}), come(t, r, "", Need{})
-			if len(one.came) != 1 || len(two.came) != 1 || r.Waiting() != [shortages]int{OfSlots: 1} {
-				t.Fatalf("%v wait, want one for a slot", r.Waiting())
+			if len(one.came) != 1 || len(two.came) != 1 || r.WaitingFor() != [shortages]int{OfSlots: 1} {
+				t.Fatalf("%v wait, want one for a slot", r.WaitingFor())
 			}
 			one.pair.Prefill.Done(nil)
 			synctest.Wait()
@@ -130,8 +130,8 @@ func TestAdmissionIsBounded(t *testing.T) {
 				come(t, r, "", Need{})
 			}
 			late := come(t, r, "", Need{})
-			if len(late.came) != 0 || r.Waiting() != [shortages]int{OfPrefill: 1} {
-				t.Fatalf("%v wait, want one for prefill", r.Waiting())
+			if len(late.came) != 0 || r.WaitingFor() != [shortages]int{OfPrefill: 1} {
+				t.Fatalf("%v wait, want one for prefill", r.WaitingFor())
 			}
 			one.pair.Prefill.Done(nil)
 			if err := <-late.came; err != nil || late.pair.Prefill.Worker != one.pair.Prefill.Worker {
@@ -163,7 +163,7 @@ func TestAdmissionIsBounded(t *testing.T) {
 			}
 		}},
 		"time of waiting for decode": {func(a *Admission) { a.DecodeWait = 4 * time.Second }, func(t *testing.T, r *Registry) {
-			full(r, 100)
+			fill(r, 100)
 			come(t, r, "", Need{Tokens: 60})
 			come(t, r, "", Need{Tokens: 60})
 			begin := time.Now()
@@ -181,8 +181,8 @@ func TestAdmissionIsBounded(t *testing.T) {
 	}
 }
 
-// full gives decode workers so much free KV space.
-func full(r *Registry, free float64) {
+// fill gives decode workers so much free KV space.
+func fill(r *Registry, free float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, w := range r.all {
@@ -197,7 +197,7 @@ func TestLargeRequestsAreNotPassedForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := admitting(t, 1, least{}, func(*Admission) {})
 		first := come(t, r, "", Need{})
-		full(r, 50)
+		fill(r, 50)
 		large := come(t, r, "", Need{Tokens: 100})
 		if small := come(t, r, "", Need{Tokens: 10}); len(small.came) != 1 {
 			t.Error("a small request does not pass a large one that has no room")
@@ -206,7 +206,7 @@ func TestLargeRequestsAreNotPassedForEver(t *testing.T) {
 		if small := come(t, r, "", Need{Tokens: 10}); len(small.came) != 0 {
 			t.Error("a small request passes a large one that has waited for long")
 		}
-		full(r, 100)
+		fill(r, 100)
 		synctest.Wait()
 		if len(first.came) != 1 || len(large.came) != 1 {
 			t.Error("the large request does not get the room that came free")
@@ -225,7 +225,7 @@ func TestNobodyWaitsForEver(t *testing.T) {
 				a.MaxInFlight, a.QueueSize, a.QueueTimeout = 1+chance.IntN(6), 1+chance.IntN(60), 20*time.Second
 				a.PrefillMaxInFlight = chance.IntN(3)
 			})
-			full(r, 100)
+			fill(r, 100)
 			var all sync.WaitGroup
 			var gone, refused, went int
 			var mu sync.Mutex
@@ -257,8 +257,8 @@ func TestNobodyWaitsForEver(t *testing.T) {
 				time.Sleep(time.Duration(chance.IntN(400)) * time.Millisecond)
 			}
 			all.Wait()
-			if went == 0 || waits(r) != 0 || r.open != 0 {
-				t.Errorf("seed %d: %d went, %d were refused, %d left; at the end %d wait and %d are under way", seed, went, refused, gone, waits(r), r.open)
+			if went == 0 || r.Waiting() != 0 || r.open != 0 {
+				t.Errorf("seed %d: %d went, %d were refused, %d left; at the end %d wait and %d are under way", seed, went, refused, gone, r.Waiting(), r.open)
 			}
 		})
 	}

@@ -75,6 +75,10 @@ type Config struct {
 	// Default 1 s: ten times smg's, and a thousandth of a core for each worker.
 	LoadInterval time.Duration
 
+	// KVEvents says whose KV events are followed, and where they are. Default
+	// auto: those of the engines that tell where.
+	KVEvents []KVRule
+
 	// NoReports leaves reports unread. Default false.
 	NoReports bool
 
@@ -95,6 +99,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Dialect:       "auto",
+		KVEvents:      []KVRule{{All: "auto"}},
 		ProbeInterval: time.Second,
 		ProbeTimeout:  5 * time.Second,
 		LoadInterval:  time.Second,
@@ -121,6 +126,7 @@ func (c Config) Validate() error {
 	}
 	faults = append(faults, c.unreachable()...)
 	faults = append(faults, c.Admission.validate()...)
+	faults = append(faults, checkKVRules(c.KVEvents)...)
 	switch c.Dialect {
 	case "auto", "sglang", "vllm-nixl":
 	default:

@@ -22,7 +22,8 @@ type Need struct {
 	Prompt  Prompt
 	Matches *Matches  // what is known of the prompt; nil: it is looked up as it is needed
 	At      time.Time // when the choice is made
-	Sticky  uint64    // hash of a routing key or session that the client named; 0: none
+	Sticky  uint64    // hash of what the client says belongs together; 0: it says nothing
+	Named   bool      // that is a routing key or session, and not all of a user or application
 
 	// Class is the request's priority: the higher goes first. Tenant is whose it
 	// is; tenants of one class get an equal share. 0: nobody's.

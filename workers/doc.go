@@ -45,6 +45,19 @@
 // of how it was started is reported with a [*MetricsOffError]; it serves
 // requests all the same.
 //
+// One that publishes its KV events is listened to besides, by one goroutine for
+// each of its data-parallel ranks, and the Chooser is told, if it is a [KVSink].
+// That events are followed, missed or malformed is an [Event]; how many there
+// were is in [Status].
+//
+// # What outlives the router
+//
+// A [Keeper] writes down what the Chooser knows, if that is a [Rememberer], and
+// at the next start lets it know again. Of a worker only once it has told who it
+// is: an engine that was started anew meanwhile holds nothing (identity). The
+// format is described in snapshotformat.go. Whatever is wrong with the file is
+// told and costs no more than what is in it.
+//
 // # Invariants
 //
 //   - A worker's in-flight count is the number of its leases that are not yet

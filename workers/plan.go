@@ -8,6 +8,8 @@ type Prompt struct {
 	// blocks before it too. It must not change while the request is open.
 	Chain []uint64
 
+	Block int // length of a block, in bytes; 0: what the Chooser has now
+
 	Bytes int // of the whole prompt
 }
 
@@ -25,6 +27,10 @@ func (m *Matches) Reset() { m.Blocks, m.Versions = m.Blocks[:0], m.Versions[:0] 
 // A Looker is a Chooser that can look a prompt up beforehand, without any
 // lock, to make its choices short.
 type Looker interface {
+	// BlockBytes returns how long the blocks of a Prompt are to be. It may be
+	// another length later; a Prompt says which it was made with.
+	BlockBytes() int
+
 	Look(prompt Prompt, m *Matches)
 }
 
@@ -73,6 +79,7 @@ func NoGrant() Grant { return Grant{Waiter: -1} }
 type Expectation struct {
 	Ticket uint64        // the leg's number on that worker; 0: nothing is expected
 	Blocks int           // of the prompt's, believed to be in the worker's cache
+	Most   int           // of them, in that of the worker which holds most and could be chosen; 0: none holds more than what nearly all prompts begin with; below 0: it was no reason
 	Wait   time.Duration // behind other legs
 	Work   time.Duration // of the leg itself
 }

@@ -17,7 +17,8 @@ type Registry struct {
 	cfg     Config
 	conns   exchange.Config
 	observe func(Event)
-	judge   Judge // nil: everything is permitted
+	judge   Judge   // nil: everything is permitted
+	keeper  *Keeper // nil: nothing is remembered over a restart
 
 	chooser Chooser
 	looker  Looker  // the chooser, if it is one; else nil, as the others
@@ -72,8 +73,14 @@ func (r *Registry) setChooser(c Chooser) {
 	r.learner, _ = c.(Learner)
 }
 
-// ReadsPrompts reports whether the Chooser wants to know a prompt's whole chain.
-func (r *Registry) ReadsPrompts() bool { return r.looker != nil }
+// BlockBytes returns how long the blocks of a prompt's chain are to be; 0: the
+// Chooser wants no chain.
+func (r *Registry) BlockBytes() int {
+	if r.looker == nil {
+		return 0
+	}
+	return r.looker.BlockBytes()
+}
 
 // SetJudge makes j judge the workers. It is called before anything is leased
 // and before Run.
@@ -88,7 +95,7 @@ func (r *Registry) newWorker(spec Spec) (*Worker, error) {
 	if spec.APIKey == "" {
 		spec.APIKey = r.cfg.APIKey
 	}
-	w := &Worker{Spec: spec, Peer: peer, reason: "not looked at yet", told: make(chan struct{}, 1), stop: func() {}}
+	w := &Worker{Spec: spec, Peer: peer, reason: "not looked at yet", told: make(chan struct{}, 1), stop: func() {}, kv: &kvNotes{}}
 	w.load = Load{Worker: w, Weight: 1, Free: math.Inf(1)}
 	if spec.Role == Prefill {
 		w.load.MostInFlight = r.cfg.Admission.PrefillMaxInFlight
@@ -199,7 +206,7 @@ func (r *Registry) statusLocked(w *Worker, now time.Time) Status {
 	s := Status{
 		Worker: w, State: w.state(), Reason: w.reason, Unfit: w.unfit, InFlight: w.load.InFlight, Removed: w.removed,
 		Bars: w.barsLocked(now), Weight: w.load.Weight, Report: w.report, Unread: w.unread,
-		Bootstrap: w.bootstrap,
+		Bootstrap: w.bootstrap, KV: w.kv.state(),
 	}
 	if w.facts != nil {
 		s.Facts = *w.facts

@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -42,6 +43,8 @@ func (r *Registry) Run(ctx context.Context) error {
 func (r *Registry) watch(ctx context.Context, w *Worker) {
 	due := time.NewTimer(0)
 	defer due.Stop()
+	events := r.newKVFeed(w)
+	defer events.close()
 	for {
 		select {
 		case <-ctx.Done():
@@ -50,6 +53,7 @@ func (r *Registry) watch(ctx context.Context, w *Worker) {
 		case <-w.told:
 		}
 		due.Reset(r.visit(ctx, w))
+		events.follow(ctx)
 	}
 }
 
@@ -64,6 +68,8 @@ func (r *Registry) visit(ctx context.Context, w *Worker) time.Duration {
 	}
 	if r.read != nil && !r.cfg.NoReports {
 		r.readReport(ctx, w)
+	} else {
+		r.recall(w, Report{})
 	}
 	return spread(r.cfg.LoadInterval)
 }
@@ -100,6 +106,9 @@ func (r *Registry) readReport(ctx context.Context, w *Worker) {
 	w.unread = event.Reason
 	event.From, event.To = w.state(), w.state()
 	r.mu.Unlock()
+	if told || errors.As(err, new(*MetricsOffError)) {
+		r.recall(w, now)
+	}
 	if r.learner != nil && told {
 		r.learner.Reported(w.Seat(), now)
 	}

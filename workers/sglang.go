@@ -16,6 +16,8 @@ type sglangInfo struct {
 	PageSize      int     `json:"page_size"`
 	KVDtype       string  `json:"kv_cache_dtype"`
 	Version       string  `json:"version"`
+
+	KVEvents *sglangKVEvents `json:"kv_events"`
 }
 
 // identifySGLang is the identifier of SGLang engines.
@@ -41,6 +43,7 @@ func identifySGLang(ctx context.Context, w *Worker) (*Facts, error) {
 		BootstrapPort: info.BootstrapPort,
 		PageSize:      info.PageSize,
 		KVDtype:       info.KVDtype,
+		KVEvents:      info.KVEvents.endpoints(w),
 	}
 	facts.Models, err = askModels(ctx, w)
 	return facts, err

@@ -380,8 +380,16 @@ func compareQueues(a, b *queue) int {
 	}
 }
 
-// Waiting returns how many requests wait for a pair, by what they wait for.
-func (r *Registry) Waiting() (n [shortages]int) {
+// Waiting returns how many requests wait for a pair.
+func (r *Registry) Waiting() (n int) {
+	for _, some := range r.WaitingFor() {
+		n += some
+	}
+	return n
+}
+
+// WaitingFor returns how many requests wait for a pair, by what they wait for.
+func (r *Registry) WaitingFor() (n [shortages]int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, q := range r.queues {

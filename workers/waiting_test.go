@@ -65,14 +65,6 @@ func (k *keeper) Reported(seat int, _ Report) { k.note("reported", seat) }
 func (k *keeper) Flushed(seat int)            { k.note("flushed", seat) }
 func (k *keeper) Gone(seat int)               { k.note("gone", seat) }
 
-// waits returns how many requests wait.
-func waits(r *Registry) (n int) {
-	for _, some := range r.Waiting() {
-		n += some
-	}
-	return n
-}
-
 // apply leases a pair in the background; what came of it is sent.
 func apply(ctx context.Context, r *Registry, need Need) (*Pair, <-chan error) {
 	pair, came := new(Pair), make(chan error, 1)
@@ -87,8 +79,8 @@ func TestPlannerKeepsRequests(t *testing.T) {
 			begin := time.Now()
 			pair, came := apply(t.Context(), r, Need{})
 			synctest.Wait()
-			if waits(r) != 1 {
-				t.Errorf("%d requests wait, want 1", waits(r))
+			if r.Waiting() != 1 {
+				t.Errorf("%d requests wait, want 1", r.Waiting())
 			}
 			k.let(1)
 			if err := <-came; err != nil || time.Since(begin) != time.Second {
@@ -142,8 +134,8 @@ func TestPlannerKeepsRequests(t *testing.T) {
 			_, stays := apply(t.Context(), r, Need{})
 			synctest.Wait()
 			cancel()
-			if err := <-came; !errors.Is(err, context.Canceled) || waits(r) != 1 {
-				t.Errorf("Lease = %v and %d wait, want it canceled and the other one", err, waits(r))
+			if err := <-came; !errors.Is(err, context.Canceled) || r.Waiting() != 1 {
+				t.Errorf("Lease = %v and %d wait, want it canceled and the other one", err, r.Waiting())
 			}
 			k.let(1)
 			r.Drain("decode-1")
@@ -175,8 +167,8 @@ func TestPlannerKeepsRequests(t *testing.T) {
 				apply(t.Context(), r, Need{})
 			}
 			synctest.Wait()
-			if k.waiting != maxSeen || waits(r) != maxSeen+10 {
-				t.Errorf("it sees %d of the %d that wait, want %d", k.waiting, waits(r), maxSeen)
+			if k.waiting != maxSeen || r.Waiting() != maxSeen+10 {
+				t.Errorf("it sees %d of the %d that wait, want %d", k.waiting, r.Waiting(), maxSeen)
 			}
 			k.let(maxSeen + 10)
 			r.Drain("decode-1") // for all of them to go
@@ -189,8 +181,8 @@ func TestPlannerKeepsRequests(t *testing.T) {
 				r := fleet(t, 2, k)
 				f(t, k, r)
 				r.Close()
-				if waits(r) != 0 {
-					t.Errorf("%d requests wait at the end", waits(r))
+				if r.Waiting() != 0 {
+					t.Errorf("%d requests wait at the end", r.Waiting())
 				}
 			})
 		})

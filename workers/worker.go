@@ -49,6 +49,8 @@ type Worker struct {
 	barred  time.Time // when the last of them ends
 	refused time.Time // likewise, but for backpressure
 
+	kv *kvNotes // counts by itself, without the lock
+
 	told     chan struct{} // there is something to look at now
 	stop     func()        // ends the goroutine that watches it
 	settling *time.Timer   // until settled
@@ -106,6 +108,9 @@ type Facts struct {
 	// Zero and empty: the engine does not tell, and nothing is compared.
 	PageSize int
 	KVDtype  string
+
+	// KVEvents is where it publishes its KV events; empty: it does not tell.
+	KVEvents []KVEndpoint
 }
 
 // bootstrapAddress returns where the bootstrap server listens.
@@ -147,6 +152,7 @@ type Status struct {
 	Weight   float64 // its share of the load, below 1 while it is being warmed
 	Report   Report  // the last one read; At is zero if none was
 	Unread   string  // why the last report could not be read
+	KV       KVState // what was heard of its KV events
 
 	// Bootstrap is how to reach the worker's bootstrap server; another one each
 	// time that the engine has said what it is. Nil: it has none, or it is not
@@ -159,19 +165,24 @@ type EventKind uint8
 
 // The kinds.
 const (
-	Changed EventKind = iota // its state, or the reason for it
-	Added                    // it is looked at from now on
-	Removed                  // it gets no new requests any more
-	Gone                     // its last lease has ended, and it is forgotten
-	Learned                  // after a recheck it is no longer what it was
-	Misfit                   // it cannot be paired with a worker of the other role
-	Unread                   // its reports cannot be read
-	Read                     // they can be read again
+	Changed          EventKind = iota // its state, or the reason for it
+	Added                             // it is looked at from now on
+	Removed                           // it gets no new requests any more
+	Gone                              // its last lease has ended, and it is forgotten
+	Learned                           // after a recheck it is no longer what it was
+	Misfit                            // it cannot be paired with a worker of the other role
+	Unread                            // its reports cannot be read
+	Read                              // they can be read again
+	KVEventsFollowed                  // its KV events are listened to
+	KVEventsLost                      // some were missed: what it holds is not known any more
+	KVEventsUnread                    // they cannot be read, in whole or in part
+	Recalled                          // what was known of it before the router was restarted is known again
+	Unrecalled                        // that is of no use any more
 )
 
 // String returns the kind's name, as in logs.
 func (k EventKind) String() string {
-	return [...]string{"changed", "added", "removed", "gone", "learned", "misfit", "unread", "read"}[k]
+	return [...]string{"changed", "added", "removed", "gone", "learned", "misfit", "unread", "read", "kv events followed", "kv events lost", "kv events unread", "recalled", "unrecalled"}[k]
 }
 
 // An Event is something that happened to a worker. Kinds but Changed leave

@@ -151,14 +151,15 @@ func (d *dispatch) next(ctx context.Context) error {
 // need returns what the next request asks of a pair.
 func (d *dispatch) need(slot int) workers.Need {
 	number := uint64(d.requests%prompts + 1)
-	if !d.registry.ReadsPrompts() {
+	block := d.registry.BlockBytes()
+	if block == 0 {
 		return workers.Need{Key: number * 0x9e3779b97f4a7c15} // spread as a hash is
 	}
 	binary.LittleEndian.PutUint64(d.prompt, number%(prompts/10))
 	binary.LittleEndian.PutUint64(d.prompt[promptBytes/2:], number)
-	chain := policy.Chain(d.chains[slot][:0], nil, [][]byte{d.prompt})
+	chain := policy.Chain(d.chains[slot][:0], nil, [][]byte{d.prompt}, block)
 	d.chains[slot] = chain
-	return workers.Need{Key: policy.KeyOf(chain), Prompt: workers.Prompt{Chain: chain, Bytes: promptBytes}}
+	return workers.Need{Key: policy.KeyOf(chain, block), Prompt: workers.Prompt{Chain: chain, Block: block, Bytes: promptBytes}}
 }
 
 // measure returns the CPU of this process for each of n requests.

@@ -32,13 +32,14 @@ var allowed = map[string][]string{
 	"health":         {"workers", "exchange", "metrics", "github.com/sony/gobreaker"},
 	"policy":         {"workers", "github.com/cespare/xxhash"},
 	"transfer":       {"workers"},
-	"workers":        {"exchange", "metrics"},
+	"workers":        {"exchange", "metrics", "github.com/go-zeromq/zmq4", "github.com/tinylib/msgp"},
 	"exchange":       {"golang.org/x/sys"},
 	"metrics":        {"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
 	"systemd":        {},
 	"sim":            {},
 	"bench":          {"policy", "workers", "sim"},
 	"bench/chaos":    {"sim"},
+	"bench/table":    {"bench", "policy"},
 	"bench/overhead": {"exchange", "health", "policy", "workers", "golang.org/x/term"},
 }
 

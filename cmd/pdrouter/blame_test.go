@@ -19,11 +19,14 @@ func TestPairCutOff(t *testing.T) {
 				engine: func(c *sim.Config) {
 					c.HandshakeTimeout, c.Lease = 5*time.Millisecond, 200*time.Millisecond
 				},
-				config: func(c *Config) { c.Router.Retries.Backoff = time.Millisecond },
+				config: func(c *Config) {
+					c.Router.Retries.Backoff = time.Millisecond
+					c.Policy = "random" // workers that take turns on both sides make two pairs only
+				},
 			})
 			p, d := f.prefill[0], f.decode[1]
 			d.Fail(sim.Fault{Kind: sim.FaultCutOff, Peer: bootstrapOf(p)})
-			c := newCrowd(t, f.base, 2, func(i int) step { return completion(t, i, prompt(i, 700), 2) })
+			c := newCrowd(t, f.base, 3, func(i int) step { return completion(t, i, prompt(i, 700), 2) })
 			pair := []string{`prefill="` + p.URL() + `"`, `decode="` + d.URL() + `"`}
 			open := func() bool { return f.scraped(t).sum("pdrouter_pair_cb_state", pair...) == 1 }
 			if !eventually(open) {

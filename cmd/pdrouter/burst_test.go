@@ -49,28 +49,41 @@ func shares(engines []*sim.Engine) []int {
 	return n
 }
 
+// computes makes an engine take a time for its prompts. If it took none, it
+// would not matter to cache_aware where a prompt goes.
+func computes(c *sim.Config) { c.PrefillPerToken = 20 * time.Microsecond }
+
 // A hundred requests that arrive at one time spread as if they had come one by
-// one: no worker gets more than the load bound, 1.25 times the average, though
-// none has answered yet when the last one is placed.
+// one, though none has answered yet when the last one is placed: with
+// prefix_hash no worker gets more than its load bound, 1.25 times the average,
+// and with cache_aware, which weighs seconds, there is little more to gain.
 func TestBurstSpreads(t *testing.T) {
 	const burst = 100
 	system := prompt(0, 4096)
 	for _, tt := range []struct {
 		name    string
+		policy  string
 		prompt  func(i int) string
 		dialect string
 		most    int
 	}{
-		{"prompts with blocks to find again, sglang", func(i int) string { return prompt(i, 2048) }, sim.SGLang, 64},
-		{"prompts with blocks to find again, vllm-nixl", func(i int) string { return prompt(i, 2048) }, sim.VLLMNixl, 64},
-		{"prompts that all begin alike, sglang", func(i int) string { return system + prompt(i, 500) }, sim.SGLang, 64},
-		{"prompts shorter than a block, sglang", func(i int) string { return prompt(i, 100) }, sim.SGLang, 51},
+		{"prompts with blocks to find again, sglang", "prefix_hash", func(i int) string { return prompt(i, 2048) }, sim.SGLang, 64},
+		{"prompts with blocks to find again, vllm-nixl", "prefix_hash", func(i int) string { return prompt(i, 2048) }, sim.VLLMNixl, 64},
+		{"prompts that all begin alike, sglang", "prefix_hash", func(i int) string { return system + prompt(i, 500) }, sim.SGLang, 64},
+		{"prompts shorter than a block, sglang", "prefix_hash", func(i int) string { return prompt(i, 100) }, sim.SGLang, 51},
+		{"prompts with blocks to find again, cache_aware", "cache_aware", func(i int) string { return prompt(i, 2048) }, sim.SGLang, 64},
+		{"prompts that all begin alike, cache_aware", "cache_aware", func(i int) string { return system + prompt(i, 500) }, sim.VLLMNixl, 64},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFleet(t, fleetPlan{dialect: tt.dialect, engine: func(c *sim.Config) {
 				c.MaxRunning = burst
 				c.KVTokens = 1 << 18
 				c.DecodePerToken = 125 * time.Millisecond // so that none ends before the last has come
+				if tt.policy == "cache_aware" {
+					computes(c)
+				}
+			}, config: func(c *Config) {
+				c.Policy, c.Choosing.BalanceBelow = tt.policy, 0
 			}})
 			client := newClient(t)
 			var wg sync.WaitGroup
@@ -97,7 +110,9 @@ func TestSamePromptSamePair(t *testing.T) {
 	const times, size = 20, 4096
 	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
 		t.Run(dialect, func(t *testing.T) {
-			f := newFleet(t, fleetPlan{dialect: dialect})
+			// So much that a host with other things to do is no slower still.
+			slow := func(c *sim.Config) { c.PrefillPerToken = 200 * time.Microsecond }
+			f := newFleet(t, fleetPlan{dialect: dialect, engine: slow})
 			client := newClient(t)
 			for range times {
 				complete(t, client, f.base, prompt(7, size), 4)
@@ -123,7 +138,7 @@ func TestSamePromptSamePair(t *testing.T) {
 func TestDifferentPromptsSpread(t *testing.T) {
 	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
 		t.Run(dialect, func(t *testing.T) {
-			f := newFleet(t, fleetPlan{dialect: dialect})
+			f := newFleet(t, fleetPlan{dialect: dialect, engine: computes})
 			client := newClient(t)
 			for i := range 30 {
 				complete(t, client, f.base, prompt(i, 2048), 2)

@@ -10,6 +10,7 @@ import (
 	"pdrouter/exchange"
 	"pdrouter/health"
 	"pdrouter/metrics"
+	"pdrouter/policy"
 	"pdrouter/router"
 	"pdrouter/workers"
 )
@@ -75,9 +76,14 @@ type Config struct {
 	IdleConnection time.Duration
 
 	// Policy chooses pairs; PrefillPolicy and DecodePolicy do so for one leg.
-	// Default prefix_hash for Policy, which is what an empty one of the others
-	// means.
+	// Default cache_aware for Policy, which is what an empty one of the others
+	// means. Choosing is what they let be set.
 	Policy, PrefillPolicy, DecodePolicy string
+	Choosing                            policy.Config
+
+	// IndexSnapshot is the file in which what the policy knows outlives the
+	// router. Default empty: it does not.
+	IndexSnapshot string
 
 	// DiscoveryProvider is who else tells the workers: "file", or "kubernetes",
 	// which is not acted on. Default empty: nobody.
@@ -109,7 +115,8 @@ func DefaultConfig() Config {
 		ShutdownGrace:  180 * time.Second,
 		HeaderRead:     30 * time.Second,
 		IdleConnection: 90 * time.Second,
-		Policy:         builtPolicy,
+		Policy:         "cache_aware",
+		Choosing:       policy.DefaultConfig(),
 
 		DiscoveryInterval: 30 * time.Second,
 
@@ -131,6 +138,8 @@ func (c Config) Validate() error {
 		c.checkListeners(),
 		c.checkAdmin(),
 		c.checkDiscovery(),
+		c.checkSnapshot(),
+		c.Choosing.Validate(),
 		fileFault,
 		fleet.Validate(),
 		c.Exchange.Validate(),

@@ -68,6 +68,8 @@ func TestValidate(t *testing.T) {
 		}, ""},
 		{"a bootstrap host with a port", func(c *Config) { prefill(c, "http://10.0.0.1:1", "http://10.0.0.1") }, `bootstrap-host "http://10.0.0.1"`},
 		{"one worker twice", func(c *Config) { c.Workers.Specs = append(c.Workers.Specs, c.Workers.Specs[1]) }, "decode http://127.0.0.1:21100: configured twice"},
+		{"an index below nothing", func(c *Config) { c.Choosing.MaxBlocks = -1 }, "max-index-blocks: -1 is below 0"},
+		{"a bound below the average load", func(c *Config) { c.Choosing.LoadFactor = 0.9 }, "prefix-hash-load-factor: 0.9 is below 1"},
 		{"an empty key", func(c *Config) { c.Router.APIKeys = []string{""} }, "api-key: must not be empty"},
 		{"a header that is none", func(c *Config) { c.Router.RequestIDHeaders = []string{"a,b"} }, `request-id-headers: "a,b" is not the name of a header`},
 		{"a routing key that is the router's", func(c *Config) { c.Router.RoutingKeyHeaders = []string{"Authorization"} }, `routing-key-headers: "Authorization"`},
@@ -105,7 +107,10 @@ func TestCheckRoundTrip(t *testing.T) {
 		{"workers of every form", "--decode unix:/run/d0.sock --prefill http://10.0.0.1:1 8998 --prefill http://10.0.0.2:1 none --prefill https://10.0.0.3 --decode http://10.0.0.4:5"},
 		{"every kind of value", "--prefill http://127.0.0.1:1 --decode http://127.0.0.1:2 --log-json --log-level debug --first-byte-timeout-secs 0.25 " +
 			"--request-id-headers a b --prometheus-duration-buckets 0.5 1 2.25 --cors-allowed-origins * --max-payload-size 2147483647 --max-buffered-bytes 9007199254740993 --host ::1"},
+		{"a policy for each leg, with what they read", "--prefill http://127.0.0.1:1 --decode http://127.0.0.1:2 --prefill-policy cache_aware --decode-policy bucket --prefill-hold off --max-index-blocks 1000 --spill-abs-threshold 3 --assignment-mode min_load"},
+		{"a hold with a unit", "--prefill http://127.0.0.1:1 --decode http://127.0.0.1:2 --policy cache_aware --prefill-hold 1500ms"},
 		{"keys", "--prefill http://127.0.0.1:1 --decode http://127.0.0.1:2 --api-key secret --api-key secret --worker-api-key secret"},
+		{"KV events", "--prefill http://127.0.0.1:1 --decode http://127.0.0.1:2 --kv-events off --kv-events http://127.0.0.1:1=tcp://127.0.0.1:5557,replay=tcp://127.0.0.1:5657,topic=kv,ranks=2"},
 		{"smg's own words", "--prefill http://127.0.0.1:1 --decode http://10.0.0.2:2 --pd-disaggregation --backend vllm --policy cache_aware --prefill-policy bucket --tenant-api-key t:secret --cb-failure-threshold 5 --selector a=1 b=2"},
 	}
 	for _, tt := range tests {

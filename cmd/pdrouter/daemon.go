@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -18,7 +18,6 @@ import (
 	"pdrouter/workers"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 )
@@ -32,7 +31,9 @@ type daemon struct {
 	canaries  *health.Canaries
 	handler   *router.Handler
 	admin     *admin.API
-	discovery *discovery // nil without --discovery-file
+	discovery *discovery      // nil without --discovery-file
+	keeper    *workers.Keeper // nil without --index-snapshot
+	met       *metrics.Metrics
 	collected *prometheus.Registry
 
 	data, scrape, probe    net.Listener // probe is nil without --health-check-port
@@ -48,14 +49,17 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 		return nil, asConfigFault(err)
 	}
 	cfg.Exchange.TLS = tlsForWorkers
-	chooser, ok := policy.Lookup(cfg.Policy)
+	cfg.Choosing.Seed = rand.Uint64() // so that routers beside one another differ in what is random
+	prefill, decode := cfg.legPolicies()
+	chooser, ok := policy.New(prefill, decode, cfg.Choosing)
 	if !ok {
-		return nil, asConfigFault(fmt.Errorf("policy: %q is unknown", cfg.Policy))
+		return nil, asConfigFault(fmt.Errorf("policy: %q or %q is unknown", prefill, decode))
 	}
 	d := &daemon{cfg: cfg, log: log, collected: prometheus.NewRegistry()}
 	if d.registry, err = workers.NewRegistry(cfg.Workers, cfg.Exchange, chooser, d.logWorker); err != nil {
 		return nil, asConfigFault(err)
 	}
+	d.keeper = d.newKeeper()
 	judge := health.NewJudge(cfg.Health, d.registry, d.heed)
 	d.registry.SetJudge(judge)
 	d.monitor = health.NewMonitor(judge)
@@ -65,18 +69,12 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 			return nil, asConfigFault(err)
 		}
 	}
-	met := metrics.New(d.collected, cfg.Metrics)
-	d.handler = router.New(cfg.Router, d.registry, met, log) //nolint:contextcheck // requests get their contexts from net/http
+	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
+	d.met = metrics.New(d.collected, cfg.Metrics)
+	d.handler = router.New(cfg.Router, d.registry, d.met, log) //nolint:contextcheck // requests get their contexts from net/http
 	d.admin = admin.New(d.registry, log)
 	d.canaries = health.NewCanaries(judge, d.handler.Canary)
-	d.collected.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metrics.WatchState(d.collected, metrics.State{
-		Ages:          d.handler.Ages,
-		Workers:       d.workerStates,
-		BufferedBytes: d.handler.BufferedBytes,
-		RetryBudget:   d.handler.RetryBudget,
-	})
-	metrics.WatchBreakers(d.collected, judge.Breakers)
+	d.watch(judge, chooser)
 	return d, d.listen(ctx)
 }
 
@@ -121,12 +119,18 @@ func (d *daemon) run(ctx context.Context) error {
 	defer d.registry.Close()
 	side, stopSide := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSide()
+	if d.keeper != nil {
+		d.keeper.Load() // before anybody is asked who it is
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return d.registry.Run(ctx) })
 	g.Go(func() error { return d.monitor.Run(ctx) })
 	g.Go(func() error { return d.canaries.Run(ctx) })
 	if d.discovery != nil {
 		g.Go(func() error { return d.discovery.run(ctx) })
+	}
+	if d.keeper != nil {
+		g.Go(func() error { return d.keeper.Run(side) }) // the last time when all requests have ended
 	}
 	g.Go(func() error {
 		defer stopSide()
@@ -241,6 +245,7 @@ func (d *daemon) logWorker(e workers.Event) {
 	case workers.Removed:
 		log.Info("worker removed: its requests go on", change...)
 	case workers.Gone:
+		d.forget(e.Worker.URL)
 		log.Info("worker gone: its last request has ended")
 	case workers.Learned:
 		log.Warn("worker is another engine than before", zap.String("reason", e.Reason))
@@ -250,6 +255,12 @@ func (d *daemon) logWorker(e workers.Event) {
 		log.Warn("worker's load cannot be read", zap.String("reason", e.Reason))
 	case workers.Read:
 		log.Info("worker's load can be read again")
+	case workers.Recalled:
+		log.Info("worker's cache is known from before the restart", zap.String("reason", e.Reason))
+	case workers.Unrecalled:
+		log.Info("worker's cache is not what it was before the restart", zap.String("reason", e.Reason))
+	case workers.KVEventsFollowed, workers.KVEventsLost, workers.KVEventsUnread:
+		logKVEvents(log, e)
 	case workers.Changed:
 		logState(log, e, change)
 	}
@@ -292,31 +303,4 @@ func (d *daemon) heed(e health.Event) {
 		say = log.Info
 	}
 	say(subject+" "+string(e.Topic)+" "+e.To, zap.String("from", e.From), zap.String("reason", e.Reason))
-}
-
-func (d *daemon) workerStates() []metrics.WorkerState {
-	statuses := d.registry.Statuses()
-	states := make([]metrics.WorkerState, 0, len(statuses))
-	for _, s := range statuses {
-		state := metrics.WorkerState{
-			URL: s.Worker.URL, Role: s.Worker.Role.String(), Models: s.Facts.Models,
-			Ready: s.State == workers.Ready && !leftOut(s.Bars), InFlight: s.InFlight,
-		}
-		// A worker that was removed and added again is there twice until the
-		// old one's requests have ended.
-		same := func(o metrics.WorkerState) bool { return o.URL == state.URL && o.Role == state.Role }
-		if i := slices.IndexFunc(states, same); i >= 0 {
-			state.InFlight += states[i].InFlight
-			states[i] = state
-			continue
-		}
-		states = append(states, state)
-	}
-	return states
-}
-
-// leftOut reports whether bars say that something is wrong with a worker. To
-// have enough to do is nothing wrong.
-func leftOut(bars []workers.Bar) bool {
-	return slices.ContainsFunc(bars, func(b workers.Bar) bool { return b.Cause != workers.Backpressure })
 }

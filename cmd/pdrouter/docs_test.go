@@ -5,12 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // TestExamplesInDocs runs pdrouter check with every command line of pdrouter
-// serve that the docs show, and make -n with every make target.
+// serve that the docs show, each of pdrouter replay, and looks for every make
+// target.
 func TestExamplesInDocs(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil {
@@ -20,13 +22,18 @@ func TestExamplesInDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	serves, makes := 0, 0
+	serves, makes, replayed := 0, 0, 0
 	for _, page := range append(pages, "../../README.md", "../../CONTRIBUTING.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, line := range commands(string(text)) {
+			line, _, _ = strings.Cut(line, " #") // a remark
+			if words := strings.Fields(strings.TrimPrefix(line, "bin/")); len(words) > 1 && words[0]+words[1] == "pdrouterreplay" {
+				replayed++
+				tryReplay(t, filepath.Base(page), words[2:])
+			}
 			args, ok := strings.CutPrefix(strings.TrimPrefix(line, "bin/"), "pdrouter serve ")
 			if !ok {
 				continue
@@ -46,8 +53,24 @@ func TestExamplesInDocs(t *testing.T) {
 			}
 		}
 	}
-	if serves < 3 || makes < 3 {
-		t.Errorf("found %d command lines of pdrouter serve and %d of make, want at least 3 of each", serves, makes)
+	if serves < 3 || makes < 3 || replayed < 3 {
+		t.Errorf("found %d command lines of pdrouter serve, %d of replay and %d of make, want at least 3 of each", serves, replayed, makes)
+	}
+}
+
+// tryReplay runs a command line of pdrouter replay; only its flags are looked
+// at if it needs a router.
+func tryReplay(t *testing.T, page string, args []string) {
+	t.Helper()
+	if slices.Contains(args, "--live") {
+		if err := newReplayCommand().ParseFlags(args); err != nil {
+			t.Errorf("%s: replay %v: %v", page, args, err)
+		}
+		return
+	}
+	brief := append(args, "--duration", "30s", "--seeds", "1")
+	if out, complaints, err := replays(t.Context(), "", brief...); err != nil || out == "" || complaints != "" {
+		t.Errorf("%s: replay %v: %v, %q", page, args, err, complaints)
 	}
 }
 

@@ -51,13 +51,13 @@ func (d document) MarshalJSON() ([]byte, error) {
 }
 
 // effective returns what is in force, by the names of flags and file, and what
-// was given for later releases. Fed back by --config it makes the same Config,
+// was given for later releases or other policies. Fed back by --config it makes the same Config,
 // once the keys, which are not printed, are put in.
 func (in *intake) effective() document {
 	var doc document
 	for _, s := range in.settings {
 		switch {
-		case s.value == nil || s.hint || s.standing == later && !in.given[s.name]:
+		case s.value == nil || s.hint || !in.given[s.name] && (s.standing == later || s.unread(in.cfg) != ""):
 		case s.secret:
 			doc = append(doc, in.redactedField(s)...)
 		case !isEmpty(s.value.plain()):

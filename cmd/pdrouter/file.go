@@ -177,7 +177,7 @@ func (f *configFile) scalar(name string, n ast.Node, set func(text string)) {
 // isList reports whether s may be given several values.
 func (s *setting) isList() bool {
 	switch s.value.(type) {
-	case nil, *list[string], *list[float64], *workerList:
+	case nil, *list[string], *list[float64], *workerList, *kvRules:
 		return true
 	}
 	return false

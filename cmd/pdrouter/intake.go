@@ -139,18 +139,6 @@ func (in *intake) translate() {
 	if c.DiscoveryProvider == kubernetes {
 		in.warnings = append(in.warnings, warning{"discovery-provider", "kubernetes is not in this release; file is"})
 	}
-	in.usePolicy("policy", &c.Policy)
-	in.usePolicy("prefill-policy", &c.PrefillPolicy)
-	in.usePolicy("decode-policy", &c.DecodePolicy)
-}
-
-// usePolicy puts the policy that is there in place of one that will come.
-func (in *intake) usePolicy(name string, policy *string) {
-	if *policy == "" || *policy == builtPolicy {
-		return
-	}
-	in.warnings = append(in.warnings, warning{name, fmt.Sprintf("%s is not in this release; %s is used", *policy, builtPolicy)})
-	*policy = builtPolicy
 }
 
 // warn notes every given setting that is not acted on.
@@ -164,6 +152,8 @@ func (in *intake) warn() {
 			in.warnings = append(in.warnings, warning{s.name, "accepted, not acted on in this release: " + s.reason})
 		case s.standing == unneeded:
 			in.warnings = append(in.warnings, warning{s.name, "accepted, not needed: " + s.reason})
+		case s.unread(in.cfg) != "":
+			in.warnings = append(in.warnings, warning{s.name, s.unread(in.cfg)})
 		}
 	}
 }

@@ -18,7 +18,7 @@ func laterSettings() []setting {
 	var all []setting
 	for _, f := range []feature{
 		probes(), readers(), admission(), overload(),
-		cacheAffinity(), otherPolicies(), kubernetesDiscovery(), tracing(), keepAlive(),
+		kubernetesDiscovery(), tracing(), keepAlive(),
 	} {
 		for _, s := range f.settings {
 			s.standing, s.reason = later, f.reason
@@ -72,41 +72,6 @@ func overload() feature {
 	}}
 }
 
-func cacheAffinity() feature {
-	return feature{"the cache_aware policy is not in this release", []setting{
-		{name: "cache-threshold", value: number(0.3), usage: "share of the prompt that must match"},
-		{name: "cache-match-threshold", value: number(0.3), usage: "the same as --cache-threshold"},
-		{name: "balance-abs-threshold", value: whole(64), usage: "absolute gap of load that ends affinity"},
-		{name: "spill-abs-threshold", value: whole(64), usage: "the same as --balance-abs-threshold"},
-		{name: "balance-rel-threshold", value: number(1.5), usage: "relative gap of load that ends affinity"},
-		{name: "spill-rel-threshold", value: number(1.5), usage: "the same as --balance-rel-threshold"},
-		{name: "balance-token-usage-threshold", value: number(1), usage: "spread of KV usage that ends affinity"},
-		{name: "overload-token-usage-threshold", value: number(1), usage: "KV usage that ends affinity"},
-		{name: "cache-ttl-secs", value: seconds(180), usage: "how long a placement is believed"},
-		{name: "overlap-decay", value: number(0), usage: "weight of the backlog against the match"},
-		{name: "selection-temperature", value: number(0), usage: "spread of choices among near equals"},
-	}}
-}
-
-func otherPolicies() feature {
-	return feature{"prefix_hash with its built-in settings is the one policy of this release", []setting{
-		{name: "prefix-token-count", value: whole(256), usage: "tokens that prefix_hash hashes"},
-		{name: "prefix-hash-load-factor", value: number(1.25), usage: "load bound of prefix_hash"},
-		{name: "prefix-hash-balance-abs-threshold", value: whole(10), usage: "least load at which the bound holds"},
-		{name: "least-load-kv-pressure-weight", value: number(0.15), usage: "weight of KV usage in least_load"},
-		{name: "least-load-default-throughput", value: number(2000), usage: "tokens per second where an engine says nothing"},
-		{name: "least-load-mean-prefill-tokens", value: number(1024), usage: "prompt length where it is unknown"},
-		{name: "least-load-max-waiting-requests", value: whole(0), usage: "waiting requests from which least_load skips a worker"},
-		{name: "power-of-two-load-metric", value: choice("expected_wait", "requests", "least_requests"), usage: "what power_of_two compares"},
-		{name: "bucket-adjust-interval-secs", value: seconds(5), usage: "time between adjustments of bucket"},
-		{name: "max-idle-secs", value: seconds(14400), usage: "how long manual remembers a key"},
-		{name: "sticky-key-idle-secs", value: seconds(14400), usage: "the same as --max-idle-secs"},
-		{name: "assignment-mode", value: choice("random", "min_load", "min_group", "delegate"), usage: "where manual puts a new key"},
-		{name: "routing-key-override", value: off(), usage: "a routing key is above any policy"},
-		{name: "sticky-sessions", value: off(), usage: "the same as --routing-key-override"},
-	}}
-}
-
 func kubernetesDiscovery() feature {
 	return feature{"workers come from flags and files only", []setting{
 		{name: "service-discovery", value: off(), usage: "the same as --discovery-provider kubernetes"},
@@ -143,6 +108,3 @@ func seconds(n int) value {
 	d := time.Duration(n) * time.Second
 	return newSeconds(&d)
 }
-
-// choice is one of names; the first is the default.
-func choice(names ...string) value { return newChoice(&names[0], append([]string{}, names...)) }

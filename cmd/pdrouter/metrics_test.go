@@ -13,7 +13,7 @@ import (
 func restGauges() []string {
 	return []string{
 		"smg_http_connections_active", "smg_http_inflight_request_age_count",
-		"smg_worker_requests_active", "pdrouter_buffered_request_bytes",
+		"smg_worker_requests_active", "pdrouter_lease_waiting_requests", "pdrouter_buffered_request_bytes",
 	}
 }
 
@@ -100,6 +100,9 @@ func TestSeriesAreBounded(t *testing.T) {
 		}
 	}
 	odd(0, 3)
+	if !eventually(func() bool { return scrape(t, f.scrape.Addr().String()).series(prefixHits) == 4 }) {
+		t.Fatal("the engines have not been read")
+	}
 	few := scrape(t, f.scrape.Addr().String())
 	odd(3, 300)
 	many := scrape(t, f.scrape.Addr().String())

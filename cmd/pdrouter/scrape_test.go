@@ -79,3 +79,14 @@ func (p page) has(family string) bool {
 	}
 	return false
 }
+
+// series returns how many a family has.
+func (p page) series(family string) int {
+	n := 0
+	for series := range p {
+		if name, _, _ := strings.Cut(series, "{"); name == family {
+			n++
+		}
+	}
+	return n
+}

@@ -21,6 +21,9 @@ type setting struct {
 	// reason says, of a setting that is not acted on, what is not done and why.
 	reason string
 
+	// policies are those that read the setting, if not all do.
+	policies []string
+
 	// secret settings are never printed, not even when they are wrong.
 	secret bool
 

@@ -6,9 +6,6 @@ import (
 	"pdrouter/workers"
 )
 
-// builtPolicy is the one policy of this release.
-const builtPolicy = "prefix_hash"
-
 // The headings of --help, in the order in which it shows them.
 const (
 	groupWorkers   = "Workers"
@@ -25,14 +22,6 @@ const (
 	groupGeneral   = "General"
 )
 
-// policyNames are smg's policies.
-func policyNames() []string {
-	return []string{
-		"cache_aware", "prefix_hash", "consistent_hashing", "power_of_two", "least_load",
-		"round_robin", "random", "bucket", "manual", "passthrough",
-	}
-}
-
 // enforcedSettings are those which this release acts on.
 func (in *intake) enforcedSettings() []setting {
 	var all []setting
@@ -44,6 +33,7 @@ func (in *intake) enforcedSettings() []setting {
 		{groupListeners, in.listenerSettings()},
 		{groupAdmin, in.adminSettings()},
 		{groupRouting, in.routingSettings()},
+		{groupRouting, in.snapshotSettings()},
 		{groupHealth, in.healthSettings()},
 		{groupRetries, in.retrySettings()},
 		{groupTimes, in.timeSettings()},
@@ -74,6 +64,7 @@ func (in *intake) workerSettings() []setting {
 		{name: "worker-startup-check-interval", value: newSeconds(&w.ProbeInterval), usage: "seconds from one look at a worker that is not ready to the next"},
 		{name: "load-monitor-interval", value: newSeconds(&w.LoadInterval), usage: "seconds from one reading of a worker's load to the next (smg: 10)"},
 		{name: "disable-load-monitoring", value: newSwitch(&w.NoReports), usage: "do not read the workers' load"},
+		{name: "kv-events", value: newKVRules(&w.KVEvents), takes: takesOne, usage: "whose KV events are followed: auto, the workers whose engines say where they publish; off; or WORKER_URL=tcp://HOST:PORT[,replay=tcp://HOST:PORT][,topic=TOPIC][,ranks=N] for one; repeat for several"},
 		{name: "drain-settle-secs", value: newSeconds(&w.DrainSettle), usage: "seconds for which a removed worker is shown at least; its requests may take longer"},
 		{name: "worker-warmup-secs", value: newSeconds(&w.WarmupTime), usage: "seconds until a worker that was added or has started anew gets its whole share of requests; 0: at once"},
 		{name: "worker-warmup-share", value: newNumber(&w.WarmupShare), usage: "the part of its share that it gets at first"},
@@ -91,16 +82,6 @@ func (in *intake) listenerSettings() []setting {
 		{name: "health-check-port", value: newWhole(&c.HealthCheckPort), usage: "a further port that serves only /liveness, /readiness and /health; 0: none"},
 		{name: "prometheus-host", value: newText(&c.MetricsHost, "address"), usage: "where Prometheus is listened for"},
 		{name: "prometheus-port", value: newWhole(&c.MetricsPort), usage: "port for /metrics; 0: any free one"},
-	}
-}
-
-func (in *intake) routingSettings() []setting {
-	c := &in.cfg
-	names := policyNames()
-	return []setting{
-		{name: "policy", value: newChoice(&c.Policy, names), choices: names, usage: "how a pair is chosen; prefix_hash is the one of this release, smg's others are taken with a warning"},
-		{name: "prefill-policy", value: newChoice(&c.PrefillPolicy, names), choices: names, usage: "the policy of the prefill leg, where it is another"},
-		{name: "decode-policy", value: newChoice(&c.DecodePolicy, names), choices: names, usage: "the policy of the decode leg, where it is another"},
 	}
 }
 
@@ -168,7 +149,7 @@ func (in *intake) httpSettings() []setting {
 	r := &in.cfg.Router
 	return []setting{
 		{name: "request-id-headers", value: newTexts(&r.RequestIDHeaders, "header..."), usage: "headers in which a client may name its request, in order of precedence"},
-		{name: "routing-key-headers", value: newTexts(&r.RoutingKeyHeaders, "header..."), usage: "headers that go up to the engines as they are"},
+		{name: "routing-key-headers", value: newTexts(&r.RoutingKeyHeaders, "header..."), usage: "headers in which a client says which requests belong together, in order of precedence; they go up to the engines as they are"},
 		{name: "cors-allowed-origins", value: newTexts(&r.CORSOrigins, "origin..."), usage: "origins that browsers may call from"},
 	}
 }

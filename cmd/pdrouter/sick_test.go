@@ -17,7 +17,7 @@ func TestFortyFailures(t *testing.T) {
 	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
 		for name, apart := range map[string]int{"in a row": 1, "every tenth": 10} {
 			t.Run(dialect+" "+name, func(t *testing.T) {
-				f := newFleet(t, fleetPlan{dialect: dialect})
+				f := newFleet(t, fleetPlan{dialect: dialect, config: func(c *Config) { c.Policy = "round_robin" }})
 				for i := range failures {
 					f.prefill[0].Fail(sim.Fault{Kind: sim.FaultStatus, Nth: 50 + i*apart, Count: 1, Body: `{"error":{"message":"out of memory"}}`})
 					f.decode[1].Fail(sim.Fault{Kind: sim.FaultReset, Nth: 50 + i*apart, Count: 1})

@@ -29,7 +29,7 @@ func unneededSettings() []setting {
 }
 
 func surpluses() []surplus {
-	return slices.Concat(routerSurpluses(), serviceSurpluses(), hostSurpluses())
+	return slices.Concat(routerSurpluses(), policySurpluses(), serviceSurpluses(), hostSurpluses())
 }
 
 // routerSurpluses are about how requests find a worker and what is done to them.
@@ -53,10 +53,6 @@ func routerSurpluses() []surplus {
 		{
 			reason:   "the engine chooses among its data-parallel ranks",
 			switches: "dp-aware dp-minimum-tokens-scheduler",
-		},
-		{
-			reason: "the prefix index is bounded and cleaned as it is used, without these settings",
-			ones:   "eviction-interval eviction-interval-secs max-tree-size block-size cache-index cache-boundaries kv-index kv-indexer-ttl-secs kv-indexer-max-entries selection-policy selection-accounting-ttl-ms",
 		},
 		{
 			reason: "a pair always has one dialect and one model",
@@ -84,6 +80,28 @@ func routerSurpluses() []surplus {
 			reason:   "media are the engines' to fetch and to process; limits on them belong there",
 			switches: "mm-pixel-rdma mm-allow-private-media-hosts log-mm-timing",
 			ones:     "multimodal-tensor-transport multimodal-shm-min-bytes multimodal-max-inflight-bytes mm-per-request-image-limit mm-processing mm-pixel-cache-mb mm-allowed-media-domains rdma-listen-ip rdma-slot-ttl-s",
+		},
+	}
+}
+
+// policySurpluses are about how a worker is chosen.
+func policySurpluses() []surplus {
+	return []surplus{
+		{
+			reason: "the prefix index is bounded and cleaned as it is used, without these settings",
+			ones:   "eviction-interval eviction-interval-secs max-tree-size block-size cache-index cache-boundaries kv-index kv-indexer-ttl-secs kv-indexer-max-entries selection-policy selection-accounting-ttl-ms",
+		},
+		{
+			reason: "cache_aware weighs the prompt's blocks that a worker holds against its backlog, in seconds that it learns from traffic; there is nothing to tune",
+			ones:   "cache-threshold cache-match-threshold balance-token-usage-threshold overload-token-usage-threshold overlap-decay selection-temperature",
+		},
+		{
+			reason: "a block is believed to be held until it is evicted, which is learnt from what engines say they found; time alone evicts nothing",
+			ones:   "cache-ttl-secs",
+		},
+		{
+			reason: "prefix_hash goes by the first 4 KiB of the prompt, some 1000 tokens; nothing is tokenized here",
+			ones:   "prefix-token-count",
 		},
 	}
 }

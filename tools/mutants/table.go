@@ -175,6 +175,21 @@ func table() []mutant {
 			"TestPrefixHashBoundsTheLoad",
 		},
 		{
+			"a prompt's cache salt is left out of its seed", "transfer/fingerprint.go",
+			"		keyCacheSalt, keyExtraKey,", "		keyOther, keyExtraKey,",
+			"TestSeedKeepsEqualPromptsApart",
+		},
+		{
+			"a session's hint is above the load bound", "policy/cacheaware.go",
+			"			o.cost -= o.work / hintShare", "			o.cost -= o.work * hintShare",
+			"TestAHintYieldsToLoad",
+		},
+		{
+			"blocks of another length are believed to be cached", "policy/blocksize.go",
+			"			b.held.clear()\n", "",
+			"TestAChangeForgets",
+		},
+		{
 			"a body that stalls is waited for", "router/body.go",
 			"	_ = p.control.SetReadDeadline(time.Now().Add(p.stall)) // a recorder in tests has none\n", "",
 			"TestUnfinishedBodies",
@@ -268,6 +283,26 @@ func table() []mutant {
 			"a drained worker is leased", "workers/worker.go",
 			"	case w.draining, w.removed:", "	case w.removed:",
 			"TestDrain",
+		},
+		{
+			"a router believes what it knew of an engine that was restarted", "workers/identity.go",
+			"now.Started.Sub(id.Started).Abs() > newProcess", "false",
+			"TestIdentity|TestKeeperRemembers",
+		},
+		{
+			"a damaged snapshot is believed", "workers/snapshotreader.go",
+			"	if binary.LittleEndian.Uint32(word[:]) != sum {", "	if false {",
+			"TestSnapshotWithAnyFault",
+		},
+		{
+			"a snapshot loses the workers that have not come yet", "workers/snapshot.go",
+			"	for _, m := range k.absent(there, now) {", "	for _, m := range k.absent(there, now)[:0] {",
+			"TestKeeperWaitsForWorkers",
+		},
+		{
+			"what is used while it is copied is not in the copy", "policy/held.go",
+			"	if place == t.copied {\n		t.copied = n.older\n	}\n", "",
+			"TestHeldIsCopiedBesideAnything",
 		},
 	}
 }
