@@ -156,8 +156,8 @@ func (c *CacheAware) order(now time.Time, waiting []*workers.Waiter, pools []wor
 	})
 }
 
-// planOne returns the worker with room where a request costs least behind what is planned
-// for it, and what it offers.
+// planOne returns the worker with room where a request costs least behind what
+// is planned for it, and what it offers; nil: there is none now.
 func (c *CacheAware) planOne(v view, pools []workers.Pool) (best *book, offered offer) {
 	var (
 		chosen *workers.Load
@@ -165,7 +165,7 @@ func (c *CacheAware) planOne(v view, pools []workers.Pool) (best *book, offered 
 		least  time.Duration
 	)
 	for i := range pools {
-		due := c.dueShares(pools[i].Prefill, partners{})
+		due := c.dueShares(pools[i].Prefill, ofAny(&pools[i], workers.Prefill, v.need))
 		hinted := hint(v.need, pools[i].Prefill, partners{})
 		for j, l := range pools[i].Prefill {
 			b := c.book(l)
