@@ -42,6 +42,7 @@ type Metrics struct {
 	policies     [2]string // of the prefill leg and the decode leg
 	prefix       prefix
 	retries      retries
+	admission    admission
 	canaries     *prometheus.CounterVec
 
 	mu    sync.RWMutex // guards works
@@ -81,7 +82,7 @@ func New(reg prometheus.Registerer, cfg Config) *Metrics {
 		Name: "pdrouter_lease_wait_seconds", Help: "Time that requests waited for a pair, once for each attempt.", Buckets: cfg.DurationBuckets,
 	})
 	reg.MustRegister(m.leaseWait)
-	m.prefix, m.retries = newPrefix(reg), newRetries(reg)
+	m.prefix, m.retries, m.admission = newPrefix(reg), newRetries(reg), newAdmission(reg)
 	return m
 }
 

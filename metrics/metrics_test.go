@@ -24,8 +24,10 @@ func traffic(t *testing.T) *prometheus.Registry {
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg, Config{DurationBuckets: []float64{0.1, 1}, PrefillPolicy: "cache_aware", DecodePolicy: "least_load"})
 	WatchState(reg, State{
-		Ages:          func() []time.Duration { return []time.Duration{time.Second, 31 * time.Second, 48 * time.Hour} },
-		Waiting:       func() int { return 3 },
+		Ages: func() []time.Duration { return []time.Duration{time.Second, 31 * time.Second, 48 * time.Hour} },
+		Crowd: func() Crowd {
+			return Crowd{Open: 9, Waiting: 3, Lacking: map[string]int{"slots": 0, "prefill": 1, "decode": 2}, Classes: map[string]int{"system": 0, "interactive": 1, "default": 2, "bulk": 0}}
+		},
 		BufferedBytes: func() int64 { return 4096 },
 		RetryBudget:   func() float64 { return 99.2 },
 		Workers: func() []WorkerState {
@@ -80,6 +82,11 @@ func traffic(t *testing.T) *prometheus.Registry {
 	m.Retried("chat", 1, 50*time.Millisecond)
 	m.RetriesExhausted("chat")
 	m.RetryDenied()
+	m.Waited("decode", WaitShed, time.Minute)
+	m.Waited("slots", WaitAdmitted, time.Second)
+	m.Shed("decode", true)
+	m.Shed("slots", false)
+	m.Claimed(Capped)
 	m.CanaryEnded(CanaryFailed)
 	m.Chosen(8, 4, 6)
 	m.Chosen(0, 0, 0)

@@ -16,8 +16,8 @@ type State struct {
 	// Workers returns the workers as they are now.
 	Workers func() []WorkerState
 
-	// Waiting returns how many requests wait for a pair.
-	Waiting func() int
+	// Crowd returns how many requests have a pair, and how many wait for one.
+	Crowd func() Crowd
 
 	// BufferedBytes returns the request bodies held, in bytes.
 	BufferedBytes func() int64
@@ -61,7 +61,9 @@ func ageLabels() [13]string {
 type stateCollector struct {
 	state State
 
-	connections, ages, waiting, buffered, budget, active, health, pool, hits, queries *prometheus.Desc
+	crowd crowdDescs
+
+	connections, ages, buffered, budget, active, health, pool, hits, queries *prometheus.Desc
 }
 
 func newStateCollector(s State) *stateCollector {
@@ -70,9 +72,9 @@ func newStateCollector(s State) *stateCollector {
 	}
 	return &stateCollector{
 		state:       s,
+		crowd:       newCrowdDescs(),
 		connections: desc("smg_http_connections_active", "HTTP requests in flight, streams to their end."),
 		ages:        desc("smg_http_inflight_request_age_count", "HTTP requests in flight per age bucket (gt < age <= le, not cumulative).", "gt", "le"),
-		waiting:     desc("pdrouter_lease_waiting_requests", "Requests that wait for a pair: kept for a worker that is about to be free, or until one is."),
 		buffered:    desc("pdrouter_buffered_request_bytes", "Request bodies held, in bytes."),
 		budget:      desc("pdrouter_retry_budget", "Retries that may be made at once; what each request and each second adds is in docs/resilience.md."),
 		active:      desc("smg_worker_requests_active", "Requests under way per worker.", "worker"),
@@ -91,7 +93,7 @@ func (c *stateCollector) Describe(chan<- *prometheus.Desc) {}
 func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	c.requests(out)
 	c.workers(out)
-	out <- gauge(c.waiting, float64(c.state.Waiting()))
+	c.crowd.collect(out, c.state.Crowd())
 	out <- gauge(c.buffered, float64(c.state.BufferedBytes()))
 	out <- gauge(c.budget, c.state.RetryBudget())
 }

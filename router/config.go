@@ -66,6 +66,10 @@ type Config struct {
 	// requests belong together, in order of precedence. They go up to the engines
 	// as they are. Default x-smg-routing-key.
 	RoutingKeyHeaders []string
+
+	// MaxClass names the highest class that a request gets, whatever it claims.
+	// Default system: all claims are honoured.
+	MaxClass string
 }
 
 // DefaultConfig returns the configuration of a daemon started without flags.
@@ -82,6 +86,7 @@ func DefaultConfig() Config {
 		Retries:           Retries{Attempts: 5, Backoff: 50 * time.Millisecond, Multiplier: 1.5, MaxBackoff: 30 * time.Second, Jitter: 0.2},
 		RequestIDHeaders:  []string{"x-request-id", "x-correlation-id", "x-trace-id", "request-id"},
 		RoutingKeyHeaders: []string{"x-smg-routing-key"},
+		MaxClass:          System.String(),
 	}
 }
 
@@ -113,6 +118,9 @@ func (c Config) Validate() error {
 	faults = append(faults, checkNames("request-id-headers", c.RequestIDHeaders)...)
 	faults = append(faults, checkNames("routing-key-headers", c.RoutingKeyHeaders)...)
 	faults = append(faults, c.checkRoutingKeys()...)
+	if !slices.Contains(ClassNames(), c.MaxClass) {
+		faults = append(faults, fmt.Errorf("priority-scheduler-default-max-class: %q is none of %s", c.MaxClass, strings.Join(ClassNames(), ", ")))
+	}
 	faults = append(faults, c.checkOrigins()...)
 	return errors.Join(faults...)
 }

@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -44,6 +45,8 @@ type Handler struct {
 	budget     *budget
 	background errgroup.Group
 	canaries   *Handler // runs canaries, with metrics that nobody reads
+	maxClass   Class
+	seed       maphash.Seed // of what stands for API keys
 
 	mu     sync.RWMutex // guards the following
 	closed bool         // Wait has been called
@@ -62,6 +65,8 @@ func New(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.
 // newHandler returns a Handler that has no routes yet.
 func newHandler(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *Handler {
 	h := &Handler{cfg: cfg, registry: registry, met: met, log: log, budget: newBudget(), started: time.Now()}
+	h.maxClass, _ = ParseClass(cfg.MaxClass) // validated
+	h.seed = maphash.MakeSeed()
 	h.bodies.least, h.bodies.most = firstRead, trusted+1
 	h.answers.least, h.answers.most = minHold, maxHold
 	h.check.limit = generateTime

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pdrouter/exchange"
+	"pdrouter/metrics"
 	"pdrouter/transfer"
 	"pdrouter/workers"
 )
@@ -84,9 +85,9 @@ func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
 	for {
 		asked := time.Now()
 		err := h.registry.Lease(c.r.Context(), t.need, &t.pair)
+		t.countWait(time.Since(asked), err)
 		switch {
 		case err == nil:
-			h.met.Leased(time.Since(asked))
 		case drained(c.r.Context()):
 			return shuttingDown()
 		case last != nil && c.r.Context().Err() == nil:
@@ -104,6 +105,22 @@ func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
 		if err := t.pause(last); err != nil {
 			return err
 		}
+	}
+}
+
+// countWait counts how long the request waited for a pair, and what came of it.
+func (t *trial) countWait(waited time.Duration, err error) {
+	met, lacked, end := t.h.met, t.pair.Lacked, metrics.WaitLeft
+	if err == nil {
+		met.Leased(waited)
+		end = metrics.WaitAdmitted
+	}
+	if shed, ok := errors.AsType[*workers.ShedError](err); ok {
+		met.Shed(shed.Shortage.String(), shed.TimedOut)
+		lacked, end = shed.Shortage, metrics.WaitShed
+	}
+	if t.pair.Waited {
+		met.Waited(lacked.String(), end, waited)
 	}
 }
 

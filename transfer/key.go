@@ -53,6 +53,7 @@ const (
 	keyConversationID
 	keyPromptCacheKey
 	keyUser
+	keyPriority
 	keyCount
 )
 
@@ -81,6 +82,8 @@ func keyOf(e Endpoint, name []byte) key {
 		return keyLoraPath
 	case "vllm_xargs":
 		return keyXargs
+	case "priority":
+		return keyPriority
 	}
 	if handoffKey(name) {
 		return keyHandoff

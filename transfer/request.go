@@ -270,3 +270,8 @@ func (r *Request) MaxTokens() (n int64, ok bool) {
 	}
 	return integer(r.value(keyMaxTokens))
 }
+
+// Priority returns what a client says of how urgent its request is, which
+// engines read too, each kind in its own way. It is not ok if it does not say, or
+// not as an integer.
+func (r *Request) Priority() (n int64, ok bool) { return integer(r.value(keyPriority)) }

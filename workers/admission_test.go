@@ -100,8 +100,8 @@ func TestAdmissionIsBounded(t *testing.T) {
 	}{
 		"requests at a time": {func(a *Admission) { a.MaxInFlight = 2 }, func(t *testing.T, r *Registry) {
 			one, two, three := come(t, r, "", Need{}), come(t, r, "", Need{}), come(t, r, "", Need{})
-			if len(one.came) != 1 || len(two.came) != 1 || r.WaitingFor() != [shortages]int{OfSlots: 1} {
-				t.Fatalf("%v wait, want one for a slot", r.WaitingFor())
+			if len(one.came) != 1 || len(two.came) != 1 || r.Crowd().Lacking != [shortages]int{OfSlots: 1} {
+				t.Fatalf("%v wait, want one for a slot", r.Crowd().Lacking)
 			}
 			one.pair.Prefill.Done(nil)
 			synctest.Wait()
@@ -130,8 +130,8 @@ func TestAdmissionIsBounded(t *testing.T) {
 				come(t, r, "", Need{})
 			}
 			late := come(t, r, "", Need{})
-			if len(late.came) != 0 || r.WaitingFor() != [shortages]int{OfPrefill: 1} {
-				t.Fatalf("%v wait, want one for prefill", r.WaitingFor())
+			if len(late.came) != 0 || r.Crowd().Lacking != [shortages]int{OfPrefill: 1} {
+				t.Fatalf("%v wait, want one for prefill", r.Crowd().Lacking)
 			}
 			one.pair.Prefill.Done(nil)
 			if err := <-late.came; err != nil || late.pair.Prefill.Worker != one.pair.Prefill.Worker {
@@ -153,6 +153,27 @@ func TestAdmissionIsBounded(t *testing.T) {
 				come(t, r, "", Need{})
 			}
 			shed(t, <-come(t, r, "", Need{}).came, ShedError{Shortage: OfPrefill})
+		}},
+		"requests that wait, the longest queue of one tenant": {func(a *Admission) { a.MaxInFlight, a.QueueSize = 1, 3 }, func(t *testing.T, r *Registry) {
+			come(t, r, "", Need{Tenant: 1})
+			var one []customer
+			for range 3 {
+				one = append(one, come(t, r, "", Need{Tenant: 1}))
+			}
+			other := come(t, r, "", Need{Tenant: 2})
+			shed(t, <-one[2].came, ShedError{Shortage: OfSlots})
+			if len(other.came) != 0 || r.Waiting() != 3 {
+				t.Errorf("%d wait, want 3 with the other tenant's among them", r.Waiting())
+			}
+		}},
+		"requests that wait, of the lowest class first": {func(a *Admission) { a.MaxInFlight, a.QueueSize = 1, 3 }, func(t *testing.T, r *Registry) {
+			come(t, r, "", Need{})
+			low := come(t, r, "", Need{Class: -1})
+			come(t, r, "", Need{})
+			come(t, r, "", Need{})
+			come(t, r, "", Need{})
+			shed(t, <-low.came, ShedError{Shortage: OfSlots})
+			shed(t, <-come(t, r, "", Need{Class: -1}).came, ShedError{Shortage: OfSlots})
 		}},
 		"time of waiting": {func(a *Admission) { a.MaxInFlight, a.QueueTimeout = 1, 3*time.Second }, func(t *testing.T, r *Registry) {
 			come(t, r, "", Need{})

@@ -26,6 +26,11 @@ type Pair struct {
 	// Expect is what the Chooser expects of the prefill leg.
 	Expect Expectation
 
+	// Waited tells whether the request stood in line, and Lacked for what it did
+	// as it came. Lease sets them also when it fails.
+	Waited bool
+	Lacked Shortage
+
 	permit   Permit
 	legs     int // that have not ended
 	prompt   Prompt
@@ -48,6 +53,7 @@ func (r *Registry) Lease(ctx context.Context, need Need, pair *Pair) error {
 	w, _ := r.waiters.Get().(*waiter)
 	defer r.putWaiter(w)
 	w.Need, w.pair, w.of = need, pair, w
+	pair.Waited = false
 	if r.looker != nil {
 		r.looker.Look(need.Prompt, &w.matches)
 		w.Need.Matches = &w.matches

@@ -22,6 +22,7 @@ type group struct {
 	groupKey
 	tenant      *tenant
 	first, last *waiter
+	waiting     int
 }
 
 type groupKey struct {
@@ -43,6 +44,7 @@ func (l *line) enter(w *waiter) {
 		g.last.behind = w
 	}
 	g.last = w
+	g.waiting++
 	l.waiting++
 	l.tenants.came++
 	w.number = l.tenants.came
@@ -76,6 +78,7 @@ func (l *line) leave(w *waiter) {
 		w.behind.before = w.before
 	}
 	w.group, w.before, w.behind = nil, nil, nil
+	g.waiting--
 	l.waiting--
 	if g.first == nil {
 		g.tenant.groups--
@@ -115,4 +118,14 @@ func (l *line) oldest() *waiter {
 		}
 	}
 	return oldest
+}
+
+// spared returns the request to refuse if one too many waits: of the lowest class,
+// and there of the tenant of whom most wait, the one that came last. So a tenant
+// that fills the line keeps nobody else out of it. There must be one.
+func (l *line) spared() *waiter {
+	g := slices.MinFunc(l.groups, func(a, b *group) int {
+		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(b.waiting, a.waiting), cmp.Compare(b.last.number, a.last.number))
+	})
+	return g.last
 }

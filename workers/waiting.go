@@ -92,9 +92,14 @@ func (r *Registry) enterLocked(w *waiter) error {
 	}
 	q.line.enter(w)
 	r.serveLocked(q, w.Need.At)
-	if most, _ := r.cfg.Admission.most(q.lacks); w.group != nil && q.line.waiting > most {
-		q.line.leave(w)
-		return r.shedLocked(q, false, w.Need.At)
+	if w.group == nil {
+		return nil
+	}
+	w.pair.Waited, w.pair.Lacked = true, q.lacks
+	if most, _ := r.cfg.Admission.most(q.lacks); q.line.waiting > most {
+		out := q.line.spared()
+		q.line.leave(out)
+		out.granted <- r.shedLocked(q, false, w.Need.At)
 	}
 	return nil
 }
@@ -250,6 +255,7 @@ func (r *Registry) gateLocked(now time.Time) (open bool, again time.Time) {
 func (r *Registry) planLocked(q *queue, pools []Pool, now time.Time) (granted bool, again time.Time, err error) {
 	left := r.candidatesLocked(pools, nil, now)
 	if len(left) == 0 {
+		q.lacks = barred(pools, now)
 		again, err = r.whyBarredLocked(pools, now)
 		return false, again, err
 	}
@@ -293,6 +299,7 @@ func (r *Registry) nextLocked(q *queue, pools []Pool, now time.Time) (granted bo
 		}
 		all := r.candidatesLocked(pools, nil, now)
 		if len(all) == 0 {
+			q.lacks = barred(pools, now)
 			again, err = r.whyBarredLocked(pools, now)
 			return false, again, err
 		}
@@ -330,6 +337,16 @@ func shortage(pools []Pool, need *Need) (short Shortage, is bool) {
 		}
 	}
 	return short, true
+}
+
+// barred returns what nobody can have because all who could give it are barred.
+func barred(pools []Pool, now time.Time) Shortage {
+	for i := range pools {
+		if slices.ContainsFunc(pools[i].Prefill, func(l *Load) bool { return !l.Worker.barred.After(now) }) {
+			return OfDecode
+		}
+	}
+	return OfPrefill
 }
 
 // expireLocked refuses those in line that have waited too long. It returns when
@@ -378,24 +395,6 @@ func compareQueues(a, b *queue) int {
 	default:
 		return compareGroups(slices.MinFunc(a.line.groups, compareGroups), slices.MinFunc(b.line.groups, compareGroups))
 	}
-}
-
-// Waiting returns how many requests wait for a pair.
-func (r *Registry) Waiting() (n int) {
-	for _, some := range r.WaitingFor() {
-		n += some
-	}
-	return n
-}
-
-// WaitingFor returns how many requests wait for a pair, by what they wait for.
-func (r *Registry) WaitingFor() (n [shortages]int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, q := range r.queues {
-		n[q.lacks] += q.len()
-	}
-	return n
 }
 
 // earlier returns the earlier of two times, of which zero is none.

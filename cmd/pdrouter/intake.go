@@ -147,7 +147,7 @@ func (in *intake) warn() {
 		switch {
 		case !in.given[s.name]:
 		case s.name == "tenant-api-key":
-			in.warnings = append(in.warnings, warning{s.name, "its key counts like --api-key; tenants are not told apart"})
+			in.warnings = append(in.warnings, warning{s.name, "its key counts like --api-key; the tenant's name is not used"})
 		case s.standing == later:
 			in.warnings = append(in.warnings, warning{s.name, "accepted, not acted on in this release: " + s.reason})
 		case s.standing == unneeded:

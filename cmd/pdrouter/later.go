@@ -17,8 +17,7 @@ type feature struct {
 func laterSettings() []setting {
 	var all []setting
 	for _, f := range []feature{
-		probes(), readers(), admission(), overload(),
-		kubernetesDiscovery(), tracing(), keepAlive(),
+		probes(), readers(), kubernetesDiscovery(), tracing(), keepAlive(),
 	} {
 		for _, s := range f.settings {
 			s.standing, s.reason = later, f.reason
@@ -46,29 +45,6 @@ func probes() feature {
 func readers() feature {
 	return feature{"what engines tell of themselves is not exported yet", []setting{
 		{name: "engine-metrics", value: off(), usage: "export smg_engine_*"},
-	}}
-}
-
-func admission() feature {
-	return feature{"requests are admitted as they come, there is no queue yet", []setting{
-		{name: "max-concurrent-requests", value: whole(-1), usage: "requests at one time"},
-		{name: "rate-limit-tokens-per-second", value: whole(0), usage: "requests per second"},
-		{name: "queue-size", value: whole(100), usage: "requests that may wait"},
-		{name: "queue-timeout-secs", value: seconds(60), usage: "how long they may wait"},
-		{name: "prefill-max-inflight-requests-per-worker", value: whole(-1), usage: "requests on one prefill worker"},
-		{name: "prefill-queue-size", value: whole(100), usage: "requests that may wait for prefill"},
-		{name: "prefill-queue-timeout-secs", value: seconds(60), usage: "how long they may wait"},
-		{name: "pd-admission-wait-secs", value: seconds(30), usage: "wait for a place on decode"},
-	}}
-}
-
-func overload() feature {
-	return feature{"full workers are not left out yet", []setting{
-		{name: "worker-overload-protection", value: off(), usage: "leave full workers out"},
-		{name: "disable-worker-overload-protection", value: off(), usage: "do not"},
-		{name: "worker-overload-token-usage", value: number(0.8), usage: "KV usage from which a worker is full"},
-		{name: "worker-overload-waiting-requests", value: whole(8), usage: "waiting requests from which it is"},
-		{name: "worker-overload-shed", value: off(), usage: "refuse when all are full"},
 	}}
 }
 

@@ -12,6 +12,7 @@ const (
 	groupListeners = "Listeners"
 	groupAdmin     = "Administration (workers at run time)"
 	groupRouting   = "Routing"
+	groupAdmission = "Admission: what waits in the router, and for how long"
 	groupHealth    = "Health: breakers, probes and progress"
 	groupRetries   = "Retries"
 	groupTimes     = "Limits of time (seconds; fractions are allowed)"
@@ -34,6 +35,7 @@ func (in *intake) enforcedSettings() []setting {
 		{groupAdmin, in.adminSettings()},
 		{groupRouting, in.routingSettings()},
 		{groupRouting, in.snapshotSettings()},
+		{groupAdmission, in.admissionSettings()},
 		{groupHealth, in.healthSettings()},
 		{groupRetries, in.retrySettings()},
 		{groupTimes, in.timeSettings()},
@@ -158,7 +160,7 @@ func (in *intake) keySettings() []setting {
 	c := &in.cfg
 	return []setting{
 		{name: "api-key", value: newSecrets(&c.Router.APIKeys), takes: takesOne, secret: true, usage: "bearer key of which a client must send one; repeat for several; none: anybody may ask"},
-		{name: "tenant-api-key", value: newTenantKeys(&in.tenantKeys), takes: takesOne, secret: true, hint: true, usage: "smg's TENANT:KEY; the key counts like --api-key, tenants are not told apart"},
+		{name: "tenant-api-key", value: newTenantKeys(&in.tenantKeys), takes: takesOne, secret: true, hint: true, usage: "smg's TENANT:KEY; the key counts like --api-key, and the name for nothing"},
 		{name: "worker-api-key", value: newSecret(&c.Workers.APIKey), secret: true, usage: "bearer key sent to the workers; one of its own may be given to each in the file"},
 		{name: "tls-cert-path", value: newText(&c.TLSCert, "file"), usage: "certificate (PEM) for clients; none: plain HTTP"},
 		{name: "tls-key-path", value: newText(&c.TLSKey, "file"), usage: "its key"},

@@ -88,6 +88,11 @@ func routerSurpluses() []surplus {
 func policySurpluses() []surplus {
 	return []surplus{
 		{
+			reason:   "a decode worker gets a request only if its KV cache has room for it, by what the router has sent there and what the engine says; what has no room waits, see docs/admission.md",
+			switches: "worker-overload-protection disable-worker-overload-protection worker-overload-shed",
+			ones:     "worker-overload-token-usage worker-overload-waiting-requests",
+		},
+		{
 			reason: "the prefix index is bounded and cleaned as it is used, without these settings",
 			ones:   "eviction-interval eviction-interval-secs max-tree-size block-size cache-index cache-boundaries kv-index kv-indexer-ttl-secs kv-indexer-max-entries selection-policy selection-accounting-ttl-ms",
 		},
@@ -142,14 +147,14 @@ func serviceSurpluses() []surplus {
 			ones:   "webrtc-bind-addr webrtc-stun-server",
 		},
 		{
-			reason:   "tenants are not told apart",
+			reason:   "tenants are told apart by their API keys, and of what is scarce each gets an equal share; there are no limits of its own for one",
 			switches: "trust-tenant-header tenant-rate-limit-enabled",
 			ones:     "tenant-header-name tenant-rate-limit-config",
 		},
 		{
-			reason:   "there are no priority classes with a file of their own",
+			reason:   "what waits is always in the order of its classes; none has slots or a queue of its own, and nothing that has begun is ended for another",
 			switches: "priority-scheduler-enabled",
-			ones:     "priority-scheduler-default-max-class priority-scheduler-config priority-scheduler-tenant-metric-top-n",
+			ones:     "priority-scheduler-config priority-scheduler-tenant-metric-top-n",
 		},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"pdrouter/health"
 	"pdrouter/metrics"
 	"pdrouter/policy"
+	"pdrouter/router"
 	"pdrouter/workers"
 
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -19,7 +20,7 @@ func (d *daemon) watch(judge *health.Judge, chooser workers.Chooser) {
 	metrics.WatchState(d.collected, metrics.State{
 		Ages:          d.handler.Ages,
 		Workers:       d.workerStates,
-		Waiting:       d.registry.Waiting,
+		Crowd:         d.crowd,
 		BufferedBytes: d.handler.BufferedBytes,
 		RetryBudget:   d.handler.RetryBudget,
 	})
@@ -28,6 +29,19 @@ func (d *daemon) watch(judge *health.Judge, chooser workers.Chooser) {
 	if c, ok := chooser.(*policy.CacheAware); ok {
 		metrics.WatchLearnt(d.collected, func() metrics.Learnt { return learnt(c) })
 	}
+}
+
+// crowd returns how many requests there are, as metrics tell it.
+func (d *daemon) crowd() metrics.Crowd {
+	now := d.registry.Crowd()
+	c := metrics.Crowd{Open: now.Open, Waiting: now.Waiting(), Lacking: map[string]int{}, Classes: map[string]int{}}
+	for lack, n := range now.Lacking {
+		c.Lacking[workers.Shortage(lack).String()] = n
+	}
+	for class := router.Bulk; class <= router.System; class++ {
+		c.Classes[class.String()] = now.Classes[int(class)]
+	}
+	return c
 }
 
 // forget drops the series of a worker that is gone, unless one with the same

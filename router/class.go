@@ -1,0 +1,127 @@
+package router
+
+import (
+	"hash/maphash"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"pdrouter/metrics"
+	"pdrouter/transfer"
+)
+
+// A Class is the priority of a request: of those that wait, the higher goes
+// first. The classes are smg's.
+type Class int
+
+// The classes.
+const (
+	Bulk Class = iota - 1
+	Default
+	Interactive
+	System
+)
+
+// ClassNames returns the names of all classes, the highest first.
+func ClassNames() []string {
+	names := classNames()
+	return names[:]
+}
+
+func classNames() [System - Bulk + 1]string {
+	return [...]string{"system", "interactive", "default", "bulk"}
+}
+
+// String returns the name of the class.
+func (c Class) String() string { return classNames()[System-c] }
+
+// ParseClass returns the class that a client means by a word, in any case, or by
+// a number, of which those that are out of range count as the nearest one.
+func ParseClass(word string) (c Class, ok bool) {
+	word = strings.TrimSpace(word)
+	for i, name := range classNames() {
+		if strings.EqualFold(word, name) {
+			return System - Class(i), true
+		}
+	}
+	n, err := strconv.ParseInt(word, 10, 32)
+	return nearest(n), err == nil
+}
+
+func nearest(n int64) Class { return Class(min(max(n, int64(Bulk)), int64(System))) }
+
+// classOf returns the class of a request: what it claims, up to Config.MaxClass.
+// A header goes before the body, because a gateway can set it.
+func (h *Handler) classOf(r *http.Request, req *transfer.Request) Class {
+	c, claim := h.claimOf(r, req)
+	if claim == "" {
+		return min(Default, h.maxClass)
+	}
+	if c > h.maxClass {
+		c, claim = h.maxClass, metrics.Capped
+	}
+	h.met.Claimed(claim)
+	return c
+}
+
+// claimOf returns the class that a request claims; the claim is empty if it does
+// not.
+func (h *Handler) claimOf(r *http.Request, req *transfer.Request) (Class, metrics.Claim) {
+	for _, name := range [...]string{"X-Priority", "X-Smg-Priority"} {
+		values := r.Header[name]
+		if len(values) == 0 {
+			continue
+		}
+		if c, ok := ParseClass(values[0]); ok {
+			return c, metrics.Honoured
+		}
+		return Default, metrics.Unknown
+	}
+	n, ok := req.Priority()
+	if !ok {
+		return Default, ""
+	}
+	if h.lowFirst(req.Model()) {
+		n = -n
+	}
+	return nearest(n), metrics.Honoured
+}
+
+// lowFirst reports whether the engines of a model take the lower priority in a
+// body first. vLLM does (vllm/v1/core/sched/request_queue.py), SGLang takes the
+// higher one unless it was started with --schedule-low-priority-values-first.
+func (h *Handler) lowFirst(model string) bool {
+	dialects := h.registry.Dialects(model)
+	return len(dialects) > 0 && dialects[0] == "vllm-nixl"
+}
+
+// tenantOf returns whose request it is: a hash of the API key that it was sent
+// with, which means nothing outside this process; 0: it has none.
+func (h *Handler) tenantOf(r *http.Request) uint64 {
+	values := r.Header["Authorization"]
+	if len(values) == 0 {
+		return 0
+	}
+	scheme, key, _ := strings.Cut(values[0], " ")
+	if key = strings.TrimSpace(key); key == "" || !strings.EqualFold(scheme, "Bearer") {
+		return 0
+	}
+	return max(maphash.String(h.seed, key), 1)
+}
+
+// maxAnswer bounds what is believed of how many tokens an answer may have, so
+// that a client that names a number beyond all reason harms nobody.
+const maxAnswer = 1 << 20
+
+// bytesPerToken is about how many bytes of a body are one token of its prompt.
+const bytesPerToken = 4
+
+// tokensOf returns about how much KV space a request may take: its prompt, and
+// what it allows its answers, if it says so.
+func tokensOf(req *transfer.Request, promptBytes int) float64 {
+	tokens := float64(promptBytes) / bytesPerToken
+	if limit, ok := req.MaxTokens(); ok {
+		tokens += float64(min(max(limit, 0), maxAnswer)) * float64(max(req.Batch(), 1))
+	}
+	return tokens
+}
