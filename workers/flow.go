@@ -5,11 +5,14 @@ import (
 	"time"
 )
 
-// A flow knows how fast requests come and go, to say when to come again.
+// A flow knows how fast the requests of a queue go, to say when to come again.
 type flow struct {
 	second  int64 // the current one
 	granted [flowSeconds]int32
-	pressed time.Time // since when more wait than half of what may; zero: they do not
+
+	pressed  bool          // more wait than half of what may
+	at       time.Time     // since when, or since when not
+	pressure time.Duration // for how long they did, less for how long they did not
 }
 
 const (
@@ -22,10 +25,14 @@ const (
 	leastRetryAfter = 1
 
 	// patienceGrows is by how many seconds a client is told to stay away for
-	// each second that too many have come already: an overload that lasts for
-	// some seconds will last for more, and whoever comes again during it finds
-	// the queue full again.
-	patienceGrows = 12
+	// each second of pressure: an overload that lasts for some seconds will last
+	// for more, and whoever comes again during it finds the queue full again.
+	patienceGrows = 20
+
+	// mostPressure is what bounds it, so that it is over soon after the overload.
+	// So does mostNoted, for the time between two looks at the queue.
+	mostPressure = mostRetryAfter * time.Second / patienceGrows
+	mostNoted    = time.Second
 )
 
 // grant counts a request that goes.
@@ -45,12 +52,12 @@ func (f *flow) turn(now time.Time) {
 
 // press notes whether more wait than half of what may.
 func (f *flow) press(now time.Time, pressed bool) {
-	switch {
-	case !pressed:
-		f.pressed = time.Time{}
-	case f.pressed.IsZero():
-		f.pressed = now
+	if d := now.Sub(f.at); f.pressed {
+		f.pressure = min(f.pressure+min(d, mostNoted), mostPressure)
+	} else {
+		f.pressure = max(f.pressure-d, 0)
 	}
+	f.at, f.pressed = now, pressed
 }
 
 // retryAfter returns when a request that finds so many waiting should come
@@ -62,8 +69,6 @@ func (f *flow) retryAfter(now time.Time, waiting int) time.Duration {
 		went += n
 	}
 	seconds := float64(waiting+1) * flowSeconds / float64(max(went, 1))
-	if !f.pressed.IsZero() {
-		seconds += patienceGrows * now.Sub(f.pressed).Seconds()
-	}
+	seconds += patienceGrows * f.pressure.Seconds()
 	return time.Duration(math.Ceil(min(max(seconds, leastRetryAfter), mostRetryAfter))) * time.Second
 }

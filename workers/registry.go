@@ -38,9 +38,8 @@ type Registry struct {
 	scratch  scratch
 	queues   map[string]*queue // of the requests that wait, by model
 	tenants  tenants
-	open     int   // pairs that are leased
-	meter    meter // of requests begun
-	flow     flow
+	open     int           // pairs that are leased
+	meter    meter         // of requests begun
 	seats    []bool        // that are taken
 	start    func(*Worker) // begins to watch a worker; nil while Run does not run
 

@@ -38,6 +38,7 @@ type queue struct {
 	line  line
 	tried []*waiter // those that had a pair before: each goes as soon as there is one
 	lacks Shortage  // what those in line wait for
+	flow  flow      // of those in line
 	timer *time.Timer
 }
 
@@ -99,7 +100,7 @@ func (r *Registry) enterLocked(w *waiter) error {
 	if most, _ := r.cfg.Admission.most(q.lacks); q.line.waiting > most {
 		out := q.line.spared()
 		q.line.leave(out)
-		out.granted <- r.shedLocked(q, false, w.Need.At)
+		out.granted <- q.shed(false, w.Need.At)
 	}
 	return nil
 }
@@ -174,7 +175,8 @@ func (r *Registry) serveLocked(q *queue, now time.Time) {
 	}
 	again := earlier(r.serveTriedLocked(q, pools, now), r.serveLineLocked(q, pools, now))
 	again = earlier(again, r.expireLocked(q, now))
-	r.flow.press(now, 2*q.line.waiting > r.cfg.Admission.QueueSize)
+	most, _ := r.cfg.Admission.most(q.lacks)
+	q.flow.press(now, 2*q.line.waiting > most)
 	if !again.IsZero() && q.len() > 0 {
 		q.timer.Reset(again.Sub(now))
 	}
@@ -279,8 +281,7 @@ func (r *Registry) planLocked(q *queue, pools []Pool, now time.Time) (granted bo
 		return false, wake, nil
 	}
 	w := seen[grant.Waiter].of
-	q.line.leave(w)
-	r.admitLocked(w, left, grant.Choice, now)
+	r.admitLocked(q, w, left, grant.Choice, now)
 	return true, time.Time{}, nil
 }
 
@@ -293,8 +294,7 @@ func (r *Registry) nextLocked(q *queue, pools []Pool, now time.Time) (granted bo
 		left := r.candidatesLocked(pools, &w.Need, now)
 		if len(left) > 0 {
 			w.Need.At = now
-			q.line.leave(w)
-			r.admitLocked(w, left, r.chooser.Choose(w.Need, left), now)
+			r.admitLocked(q, w, left, r.chooser.Choose(w.Need, left), now)
 			return true, time.Time{}, nil
 		}
 		all := r.candidatesLocked(pools, nil, now)
@@ -313,12 +313,13 @@ func (r *Registry) nextLocked(q *queue, pools []Pool, now time.Time) (granted bo
 	return false, time.Time{}, nil
 }
 
-// admitLocked grants w, which was in line, its leases.
-func (r *Registry) admitLocked(w *waiter, pools []Pool, c Choice, now time.Time) {
+// admitLocked grants w, which is in line, its leases.
+func (r *Registry) admitLocked(q *queue, w *waiter, pools []Pool, c Choice, now time.Time) {
+	q.line.leave(w)
 	if r.cfg.Admission.Rate > 0 {
 		r.meter.take()
 	}
-	r.flow.grant(now)
+	q.flow.grant(now)
 	r.tenants.serve(w.Need.Tenant, w.Need.Tokens)
 	r.grantLocked(w, pools, c)
 }
@@ -358,14 +359,15 @@ func (r *Registry) expireLocked(q *queue, now time.Time) (again time.Time) {
 			return end
 		}
 		q.line.leave(w)
-		w.granted <- r.shedLocked(q, true, now)
+		w.granted <- q.shed(true, now)
 	}
 	return time.Time{}
 }
 
-// shedLocked returns the error for a request of q that is not let in.
-func (r *Registry) shedLocked(q *queue, timedOut bool, now time.Time) error {
-	return &ShedError{Shortage: q.lacks, TimedOut: timedOut, RetryAfter: r.flow.retryAfter(now, q.line.waiting)}
+// shed returns the error for a request of q that is not let in.
+func (q *queue) shed(timedOut bool, now time.Time) error {
+	q.flow.press(now, !timedOut || q.flow.pressed)
+	return &ShedError{Shortage: q.lacks, TimedOut: timedOut, RetryAfter: q.flow.retryAfter(now, q.line.waiting)}
 }
 
 // fail answers everyone in q that there is no pair.
