@@ -25,6 +25,7 @@ type call struct {
 	fault *Error // why it failed; nil if it did not
 
 	model           string
+	dialect         string        // the first of its model's; empty: nobody serves it
 	prefill, decode string        // worker IDs of the last attempt
 	room            uint64        // likewise
 	attempts        int           // tries, on one pair each

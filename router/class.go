@@ -2,7 +2,6 @@ package router
 
 import (
 	"hash/maphash"
-	"net/http"
 	"strconv"
 	"strings"
 
@@ -52,28 +51,28 @@ func nearest(n int64) Class { return Class(min(max(n, int64(Bulk)), int64(System
 
 // classOf returns the class of a request: what it claims, up to Config.MaxClass.
 // A header goes before the body, because a gateway can set it.
-func (h *Handler) classOf(r *http.Request, req *transfer.Request) Class {
-	c, claim := h.claimOf(r, req)
+func (h *Handler) classOf(c *call, req *transfer.Request) Class {
+	class, claim := claimOf(c, req)
 	if claim == "" {
 		return min(Default, h.maxClass)
 	}
-	if c > h.maxClass {
-		c, claim = h.maxClass, metrics.Capped
+	if class > h.maxClass {
+		class, claim = h.maxClass, metrics.Capped
 	}
 	h.met.Claimed(claim)
-	return c
+	return class
 }
 
 // claimOf returns the class that a request claims; the claim is empty if it does
 // not.
-func (h *Handler) claimOf(r *http.Request, req *transfer.Request) (Class, metrics.Claim) {
+func claimOf(c *call, req *transfer.Request) (Class, metrics.Claim) {
 	for _, name := range [...]string{"X-Priority", "X-Smg-Priority"} {
-		values := r.Header[name]
+		values := c.r.Header[name]
 		if len(values) == 0 {
 			continue
 		}
-		if c, ok := ParseClass(values[0]); ok {
-			return c, metrics.Honoured
+		if class, ok := ParseClass(values[0]); ok {
+			return class, metrics.Honoured
 		}
 		return Default, metrics.Unknown
 	}
@@ -81,24 +80,21 @@ func (h *Handler) claimOf(r *http.Request, req *transfer.Request) (Class, metric
 	if !ok {
 		return Default, ""
 	}
-	if h.lowFirst(req.Model()) {
+	if lowFirst(c.dialect) {
 		n = -n
 	}
 	return nearest(n), metrics.Honoured
 }
 
-// lowFirst reports whether the engines of a model take the lower priority in a
+// lowFirst reports whether the engines of a dialect take the lower priority in a
 // body first. vLLM does (vllm/v1/core/sched/request_queue.py), SGLang takes the
 // higher one unless it was started with --schedule-low-priority-values-first.
-func (h *Handler) lowFirst(model string) bool {
-	dialects := h.registry.Dialects(model)
-	return len(dialects) > 0 && dialects[0] == "vllm-nixl"
-}
+func lowFirst(dialect string) bool { return dialect == "vllm-nixl" }
 
 // tenantOf returns whose request it is: a hash of the API key that it was sent
 // with, which means nothing outside this process; 0: it has none.
-func (h *Handler) tenantOf(r *http.Request) uint64 {
-	values := r.Header["Authorization"]
+func (h *Handler) tenantOf(c *call) uint64 {
+	values := c.r.Header["Authorization"]
 	if len(values) == 0 {
 		return 0
 	}

@@ -174,7 +174,8 @@ func (h *Handler) admit(c *call, req *transfer.Request) (*metrics.Work, error) {
 		work.Begun()
 		return work, nil // Lease says what is wrong
 	}
-	work := h.met.Work(c.model, endpoint, dialects[0], req.Stream())
+	c.dialect = dialects[0]
+	work := h.met.Work(c.model, endpoint, c.dialect, req.Stream())
 	work.Begun()
 	for _, name := range dialects {
 		d, _ := transfer.Lookup(name)

@@ -48,3 +48,21 @@ func TestHintDoesNotAllocate(t *testing.T) {
 		t.Errorf("Hint makes %v allocations, want 0", n)
 	}
 }
+
+func TestPriority(t *testing.T) {
+	for body, want := range map[string]int64{
+		`{"priority":3}`: 3, `{"messages":[],"priority" : -2 }`: -2, `{"priority":1,"priority":2}`: 2, `{"prior\u0069ty":4}`: 4,
+	} {
+		for _, e := range []Endpoint{Chat, Completions, Generate} {
+			if got, ok := parse(t, e, body).Priority(); !ok || got != want {
+				t.Errorf("priority of %s = %d, %t, want %d", body, got, ok, want)
+			}
+		}
+	}
+	for _, body := range []string{`{}`, `{"priority":null}`, `{"priority":"1"}`, `{"priority":1.5}`, `{"priority":[1]}`, `{"messages":[{"priority":1}]}`} {
+		if got, ok := parse(t, Chat, body).Priority(); ok {
+			t.Errorf("priority of %s = %d, want none", body, got)
+		}
+	}
+	checkLegs(t, SGLang{}, parse(t, Chat, `{"priority":1e3,"messages":[],"priority":-1}`))
+}
