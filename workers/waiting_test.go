@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -314,4 +315,48 @@ func TestLearnerHearsOfEngines(t *testing.T) {
 	if w.load.Report == nil || w.load.Report.KVCapacity != 7 {
 		t.Errorf("the load's report is %+v, want the one read", w.load.Report)
 	}
+}
+
+// TestManyWaiters: ten thousand requests that wait take 2 KB of memory each at
+// most, beside the stacks of those who wait, which are 4 KB. When they are gone
+// nothing of the line is left.
+func TestManyWaiters(t *testing.T) {
+	const n, most = 10_000, 2 << 10
+	r := admitting(t, 2, least{}, func(a *Admission) { a.MaxInFlight, a.QueueSize = 1, n })
+	held := func() (heap, stacks uint64) {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapInuse, m.StackInuse
+	}
+	var one Pair
+	if err := r.Lease(t.Context(), Need{}, &one); err != nil {
+		t.Fatal(err)
+	}
+	heap, stacks := held()
+	ctx, leave := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			var pair Pair
+			if err := r.Lease(ctx, Need{Tenant: uint64(i % 100), Tokens: 250}, &pair); !errors.Is(err, context.Canceled) {
+				t.Errorf("Lease = %v, want that it was left", err)
+			}
+		})
+	}
+	for r.Waiting() < n {
+		runtime.Gosched()
+	}
+	heapThen, stacksThen := held()
+	each := (heapThen - heap) / n
+	t.Logf("each that waits takes %d bytes, and a stack of %d", each, (stacksThen-stacks)/n)
+	if each > most {
+		t.Errorf("each that waits takes %d bytes, want at most %d", each, most)
+	}
+	leave()
+	all.Wait()
+	if c := r.Crowd(); c.Waiting() != 0 || c.Open != 1 {
+		t.Errorf("%+v, want nobody that waits", c)
+	}
+	drop(&one)
 }
