@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"pdrouter/transfer"
 	"pdrouter/workers"
@@ -158,5 +159,17 @@ func TestWhoARequestIsCostsNoMemory(t *testing.T) {
 		need.Class = int(f.handler.classOf(headed, req))
 	}); n > 0 {
 		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+// TestAShedIsNobodysFault: no engine was asked (I7).
+func TestAShedIsNobodysFault(t *testing.T) {
+	for _, timedOut := range []bool{false, true} {
+		for _, lack := range []workers.Shortage{workers.OfSlots, workers.OfPrefill, workers.OfDecode} {
+			e := errorFor(fmt.Errorf("lease: %w", &workers.ShedError{Shortage: lack, TimedOut: timedOut, RetryAfter: 1500 * time.Millisecond}))
+			if e.Fault != nil || e.Again || e.Leg != "" || e.RetryAfter != "2" || e.Message == "" {
+				t.Errorf("of a shortage of %s comes %+v, want no fault of anybody's, no other attempt, and Retry-After 2", lack, e)
+			}
+		}
 	}
 }

@@ -317,6 +317,31 @@ func TestLearnerHearsOfEngines(t *testing.T) {
 	}
 }
 
+// TestWhoLeavesGivesBackWhatIsGranted: a slot may come free for a request in the
+// moment in which its client leaves.
+func TestWhoLeavesGivesBackWhatIsGranted(t *testing.T) {
+	r := admitting(t, 2, least{}, func(a *Admission) { a.MaxInFlight = 1 })
+	for range 300 {
+		var one Pair
+		if err := r.Lease(t.Context(), Need{}, &one); err != nil {
+			t.Fatal(err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		other, came := apply(ctx, r, Need{})
+		for r.Waiting() == 0 {
+			runtime.Gosched()
+		}
+		leave()
+		drop(&one)
+		if err := <-came; err == nil {
+			drop(other)
+		}
+		if c := r.Crowd(); c.Open != 0 || c.Waiting() != 0 {
+			t.Fatalf("%+v, want nobody: who left had been granted the slot", c)
+		}
+	}
+}
+
 // TestManyWaiters: ten thousand requests that wait take 2 KB of memory each at
 // most, beside the stacks of those who wait, which are 4 KB. When they are gone
 // nothing of the line is left.

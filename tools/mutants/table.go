@@ -304,5 +304,20 @@ func table() []mutant {
 			"	if place == t.copied {\n		t.copied = n.older\n	}\n", "",
 			"TestHeldIsCopiedBesideAnything",
 		},
+		{
+			"a slot that comes free for a client who leaves is lost", "workers/waiting.go",
+			"			r.takeBack(w.pair)\n", "",
+			"TestWhoLeavesGivesBackWhatIsGranted",
+		},
+		{
+			"the lowest class goes first", "workers/line.go",
+			"cmp.Or(cmp.Compare(b.class, a.class), cmp.Compare(a.tenant", "cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(a.tenant",
+			"TestLineIsInOrder",
+		},
+		{
+			"that a request is refused is an engine's fault", "router/error.go",
+			`Code: "admission_queue_full", Err: shed,`, `Code: "admission_queue_full", Err: shed, Fault: &workers.Fault{},`,
+			"TestAShedIsNobodysFault",
+		},
 	}
 }
