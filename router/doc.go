@@ -6,7 +6,8 @@
 //
 //  1. The body is read, up to Config.MaxBodyBytes, and scanned once. What no
 //     pair could serve ends here, before any worker is touched.
-//  2. The registry leases a pair.
+//  2. Its class, tenant and size are noted, and the registry leases a pair, for
+//     which the request may have to wait.
 //  3. An attempt is made: hand-off keys are minted for it alone, the dialect
 //     writes the two legs, and they are sent, both at once or prefill first.
 //  4. Prefill's verdict is its whole answer. Decode's answer is held: as JSON

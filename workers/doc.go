@@ -28,7 +28,10 @@
 //
 // # Life of a lease
 //
-// [Registry.Lease] takes the pools of the model, leaves out who is barred and,
+// [Registry.Lease] stands in the line of the model until [Admission] lets it go:
+// by class, then by the tenant that was served least, then as a [Planner] says.
+// Who comes when too many wait, or waits too long, makes for a [*ShedError].
+// Then it takes the pools of the model, leaves out who is barred and,
 // as long as there is something else, who is to be avoided, and lets the Chooser
 // pick. Both leases are counted before the lock is left. Then the Judge is asked
 // for its permit: what it refuses is given back, and another pair is picked.
@@ -80,8 +83,8 @@
 //
 // # Errors
 //
-// [Registry.Lease] returns [ErrUnknownModel], a [*NoneError] or its context's
-// error. Changes of the fleet return [ErrExists], [ErrUnknownWorker], or what
+// [Registry.Lease] returns [ErrUnknownModel], a [*NoneError], a [*ShedError] or
+// its context's error. Changes of the fleet return [ErrExists], [ErrUnknownWorker], or what
 // Config.Validate has to say. Everything else about a worker is told by its
 // Status, not by an error.
 //

@@ -71,8 +71,13 @@ func TestTenThousandWaiters(t *testing.T) {
 	}
 	one := askStream(t, router.base, "sim-model", "one too many", net.Dialer{})
 	defer one.Close()
-	if resp, err := http.ReadResponse(bufio.NewReader(one), nil); err != nil || resp.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("one more got %v (%v), want 429", resp, err)
+	resp, err := http.ReadResponse(bufio.NewReader(one), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("one more got %d, want 429", resp.StatusCode)
 	}
 	begin := time.Now()
 	for i, c := range conns[1:] {
