@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"pdrouter/health"
@@ -11,6 +12,9 @@ import (
 // TestChoosingAllocates nothing of ours: gobreaker makes a closure for each
 // outcome that it books, and a request has two.
 func TestChoosingAllocates(t *testing.T) {
+	if poolsForget() {
+		t.Skip("under the race detector a sync.Pool forgets a quarter of what it is given")
+	}
 	off := health.DefaultConfig()
 	off.DisableBreakers = true
 	for _, c := range []struct {
@@ -44,6 +48,16 @@ func TestChoosingAllocates(t *testing.T) {
 			}
 		})
 	}
+}
+
+// poolsForget reports whether what a sync.Pool is given is lost at times.
+func poolsForget() bool {
+	made := 0
+	pool := sync.Pool{New: func() any { made++; return new(int) }}
+	for range 100 {
+		pool.Put(pool.Get())
+	}
+	return made > 10 // a collection or two are not the race detector
 }
 
 func TestChoosingIsReported(t *testing.T) {
