@@ -85,6 +85,7 @@ func (r *Registry) enterLocked(w *waiter) error {
 	if q == nil {
 		return r.whyNoneLocked(w.Need.Model)
 	}
+	w.Need.habits = r.habitsLocked(w.Need.Model)
 	if len(w.Need.Avoid) > 0 {
 		q.tried = append(q.tried, w)
 		r.serveLocked(q, w.Need.At)
@@ -162,6 +163,7 @@ func (r *Registry) serveAllLocked() {
 // serveLocked grants what may be granted of q now, refuses what has waited too
 // long, and sets its timer for the rest.
 func (r *Registry) serveLocked(q *queue, now time.Time) {
+	r.now = now
 	pools := r.pools[q.model]
 	if len(pools) == 0 {
 		q.fail(r.whyNoneLocked(q.model))
@@ -202,6 +204,9 @@ func (r *Registry) chooseLocked(w *waiter, pools []Pool, now time.Time) (granted
 		w.Need.At = now
 		r.grantLocked(w, left, r.chooser.Choose(w.Need, left))
 		return true, time.Time{}, nil
+	}
+	if all := r.candidatesLocked(pools, nil, now); len(all) > 0 {
+		return false, now.Add(roomAgain), nil
 	}
 	again, err = r.whyBarredLocked(pools, now)
 	return false, again, err
@@ -270,6 +275,9 @@ func (r *Registry) planLocked(q *queue, pools []Pool, now time.Time) (granted bo
 		if short, is := shortage(left, &seen[0].Need); is {
 			q.lacks = short
 		}
+		if q.lacks == OfDecode {
+			wake = earlier(wake, now.Add(roomAgain))
+		}
 		return false, wake, nil
 	}
 	w := seen[grant.Waiter].of
@@ -303,7 +311,7 @@ func (r *Registry) nextLocked(q *queue, pools []Pool, now time.Time) (granted bo
 			break
 		}
 	}
-	return false, time.Time{}, nil
+	return false, now.Add(roomAgain), nil
 }
 
 // admitLocked grants w, which was in line, its leases.
@@ -312,7 +320,7 @@ func (r *Registry) admitLocked(w *waiter, pools []Pool, c Choice, now time.Time)
 		r.meter.take()
 	}
 	r.flow.grant(now)
-	r.tenants.serve(w.Need.Tenant, w.Need.Tokens)
+	r.tenants.serve(w.Need.Tenant, w.Need.habits.promptTokens(w.Need.Prompt.Bytes))
 	r.grantLocked(w, pools, c)
 }
 
