@@ -52,7 +52,8 @@ type Registry struct {
 // validated. Every worker is unready until Run has looked at it. Observe is
 // called with every event, outside any lock, by many goroutines.
 func NewRegistry(cfg Config, conns exchange.Config, chooser Chooser, observe func(Event)) (*Registry, error) {
-	r := &Registry{cfg: cfg, conns: conns, observe: observe, pools: map[string][]Pool{}, queues: map[string]*queue{}, habits: map[string]*habits{},
+	r := &Registry{
+		cfg: cfg, conns: conns, observe: observe, pools: map[string][]Pool{}, queues: map[string]*queue{}, habits: map[string]*habits{},
 		tenants: tenants{byID: map[uint64]*tenant{}},
 	}
 	r.read = r.poll
