@@ -49,7 +49,7 @@ pgo: ## bin/new.pgo, a profile for go build -pgo; not used, see docs/performance
 mutants: ## break the product in twenty ways; a named test must notice each
 	@cd tools && $(GO) build -o ../bin/mutants ./mutants && cd .. && bin/mutants $(ARGS)
 
-e2e-setup: ## the Python and Node parts of the tests, in .venv and .cache
+e2e-setup: ## the parts of the tests that are not Go (Python, Node, Prometheus), in .venv and .cache
 	@bash tools/setup.sh
 
 mutants-fit: ## that each line which mutants would break still stands
