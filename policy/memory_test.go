@@ -154,6 +154,39 @@ func TestCacheAwareMemoryIsBounded(t *testing.T) {
 	}
 }
 
+// TestCacheAwareWithoutAnIndex is BUG-079: the index can be turned off. Then
+// nothing is noted of any prompt, and each goes where there is least to do.
+func TestCacheAwareWithoutAnIndex(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.MaxBlocks = 0
+	a := newAsker(2, 2)
+	a.c = NewCacheAware(cfg)
+	chain := chainAt(1, 0, 100)
+	var had [2]int
+	for i := range 100 { // enough for speeds, and how long blocks are, to be learnt
+		for seat := range 2 {
+			a.c.Reported(seat, workers.Report{KVCapacity: 100000, BlockSize: 16})
+		}
+		c := a.ask(chain)
+		if a.end(c, chain); c.Expect.Blocks != 0 {
+			t.Fatalf("%d blocks of request %d are believed to be there, want none", c.Expect.Blocks, i)
+		}
+		had[c.Prefill]++
+	}
+	if min(had[0], had[1]) < 40 {
+		t.Errorf("of 100 times the same prompt the workers have had %v, want about half each", had)
+	}
+	known, _ := a.c.Known(a.now)
+	for _, k := range known {
+		if k.Blocks != 0 || k.Keeps != 0 {
+			t.Errorf("%d blocks are noted of %d, want none", k.Blocks, k.Keeps)
+		}
+	}
+	if len(known) != 4 {
+		t.Errorf("%d workers are known, want 4", len(known))
+	}
+}
+
 // TestCacheAwareIsUsedByMany: what may be called at any time is, while choices
 // are made. It is for the race detector.
 func TestCacheAwareIsUsedByMany(t *testing.T) {
