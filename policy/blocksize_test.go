@@ -161,7 +161,7 @@ func TestAChangeForgets(t *testing.T) {
 func TestLargeEngineBlocksTeachNothingWrong(t *testing.T) {
 	k := newKeep(10_000)
 	for range 1000 {
-		k.saw(7, 4, 5000, 4)
+		k.saw(7, 7, 4, 5000, 4)
 	}
 	if k.share != 1 {
 		t.Errorf("the share is %v, want 1", k.share)

@@ -72,6 +72,62 @@ func TestCacheAwareSeesWhatIsNotSaid(t *testing.T) {
 	}
 }
 
+// TestPromisedBlocksAreNotMissed: blocks that a leg is still to compute are not
+// evicted if a leg which was sent meanwhile does not find them.
+func TestPromisedBlocksAreNotMissed(t *testing.T) {
+	chain, other := chainAt(1, 0, 50), chainAt(2, 0, 50)
+	for _, tt := range []struct {
+		name string
+		sent func(a *asker) workers.Choice // the leg that finds nothing
+		less bool
+	}{
+		{"computed before", func(a *asker) workers.Choice {
+			a.end(a.ask(chain), chain)
+			return a.ask(chain)
+		}, true},
+		{"being computed", func(a *asker) workers.Choice {
+			a.ask(chain)
+			return a.ask(chain)
+		}, false},
+		{"being computed, behind others", func(a *asker) workers.Choice {
+			a.ask(chain)
+			for range 60 {
+				a.ask(other)
+			}
+			return a.ask(chain)
+		}, false},
+		{"computed by one of two that were sent together, which is not noted", func(a *asker) workers.Choice {
+			first := a.ask(chain)
+			a.ask(chain)
+			a.end(first, chain)
+			return a.ask(chain)
+		}, false},
+		{"computed before, and others are being", func(a *asker) workers.Choice {
+			a.end(a.ask(chain), chain)
+			a.ask(other)
+			return a.ask(chain)
+		}, true},
+		{"computed before, but for what follows", func(a *asker) workers.Choice {
+			a.end(a.ask(chain[:40]), chain[:40])
+			a.ask(chain)
+			return a.ask(chain)
+		}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newAsker(1, 1)
+			c := tt.sent(a)
+			if c.Expect.Blocks != 50 {
+				t.Fatalf("%d blocks are believed to be there, want 50", c.Expect.Blocks)
+			}
+			a.endWith(c, chain, 0)
+			known, _ := a.c.Known(a.now)
+			if got := known[0].Share < 1; got != tt.less {
+				t.Errorf("it is believed to keep %v of its pool; want less than all: %v", known[0].Share, tt.less)
+			}
+		})
+	}
+}
+
 // TestCacheAwareLooksAgain: what was looked up before a choice is looked up
 // again if it has changed meanwhile.
 func TestCacheAwareLooksAgain(t *testing.T) {
