@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -37,6 +38,37 @@ func TestRestartedEngineHoldsNothing(t *testing.T) {
 			}
 			if held(prefill[1]) == 0 {
 				t.Error("nothing is believed any more of the other one either")
+			}
+		})
+	}
+}
+
+// BUG-058: the worker that holds a prompt's blocks refuses connections. Whoever
+// asks is answered by the other one, at once.
+func TestBlocksOnADeadWorker(t *testing.T) {
+	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			prefill := []*engineProcess{startProcess(t, dialect, sim.Prefill), startProcess(t, dialect, sim.Prefill)}
+			f := newProcessFleet(t, nil, prefill, []*engineProcess{startProcess(t, dialect, sim.Decode)})
+			client := newClient(t)
+			for range 3 {
+				complete(t, client, f.base, prompt(7, 4096), 2)
+			}
+			at := slices.IndexFunc(prefill, func(e *engineProcess) bool { return f.scraped(t).legs(e.url, "ok") == 3 })
+			if at < 0 {
+				t.Fatal("the same prompt did not go to one worker")
+			}
+			prefill[at].kill()
+			for i := range 3 {
+				began := time.Now()
+				complete(t, client, f.base, prompt(7, 4096), 2)
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("request %d was answered after %v", i, took)
+				}
+			}
+			if n := f.scraped(t).legs(prefill[1-at].url, "ok"); n != 3 {
+				t.Errorf("the other one has had %d legs, want 3", n)
 			}
 		})
 	}
