@@ -33,7 +33,7 @@ fuzz: ## each fuzz target, FUZZ inputs or time each (default 20000x)
 bench: build ## CPU, memory and latency of the real binary beside two plain proxies
 	$(GO) run ./bench/overhead $(ARGS)
 
-replay: ## policies on a virtual clock, beside what was to be reached; TRACES=DIR with Mooncake's conversation_trace.jsonl and synthetic_trace.jsonl, else five minutes
+replay: ## policies on a virtual clock, beside what was to be reached; of Mooncake's traces in TRACES=DIR, else of five minutes
 	$(GO) run ./bench/table $(if $(TRACES),-traces $(TRACES)) $(ARGS)
 
 chaos: ## the router before engines that are killed, stopped and restarted, for CHAOS (default 10m); ARGS='-seed N' repeats a run
@@ -46,10 +46,10 @@ pgo: ## bin/new.pgo, a profile for go build -pgo; not used, see docs/performance
 	@mkdir -p bin
 	$(GO) test -run '^$$' -bench Overhead -benchtime 3s -cpuprofile $(CURDIR)/bin/new.pgo -o bin/overhead.test ./cmd/pdrouter
 
-mutants: ## break the product in twenty ways; a named test must notice each
+mutants: ## break the product in many ways; a named test must notice each
 	@cd tools && $(GO) build -o ../bin/mutants ./mutants && cd .. && bin/mutants $(ARGS)
 
-e2e-setup: ## the Python and Node parts of the tests, in .venv and .cache
+e2e-setup: ## the parts of the tests that are not Go (Python, Node, Prometheus), in .venv and .cache
 	@bash tools/setup.sh
 
 mutants-fit: ## that each line which mutants would break still stands

@@ -183,6 +183,7 @@ func TestMonitor(t *testing.T) {
 				t.Errorf("%d probes were sent, barred %v", c.probes(w)-n, c.isBarred(w))
 			}
 		},
+		// BUG-071
 		"a worker that starts and says so gets no traffic until it is well": func(t *testing.T, c *clinic) {
 			w := c.decode[0]
 			c.set(w, unwell)

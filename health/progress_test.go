@@ -288,6 +288,7 @@ func TestRestartIsSeen(t *testing.T) {
 	}
 }
 
+// The half of BUG-071 that is about breakers.
 func TestRestartForgetsWhatWasHeldAgainstTheOldProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(DefaultConfig(), 2, 2)

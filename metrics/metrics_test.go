@@ -48,6 +48,12 @@ func traffic(t *testing.T) *prometheus.Registry {
 	WatchKVEvents(reg, func() []WorkerKV {
 		return []WorkerKV{{Worker: "http://p0", Followed: true, Exact: true, Counts: KVCounts{Stored: 9, Removed: 3, Gaps: 1, Replayed: 2}}, {Worker: "http://d0"}}
 	})
+	WatchKVSpace(reg, func() []WorkerSpace {
+		return []WorkerSpace{
+			{"http://d0", "decode", 100000, 62000, 81000, -0.02, 120, 0.5},
+			UnknownSpace("http://d1", "decode"),
+		}
+	})
 	WatchLearnt(reg, func() Learnt {
 		return Learnt{BytesPerToken: 3.5, Workers: []LearntWorker{
 			{Worker: "http://p0", Role: "prefill", Blocks: 100, Keeps: 5000, Kept: 0.75, LegSeconds: 0.02, TokenSeconds: 0.0001, Backlog: 1.5, Foreign: 0.25},

@@ -64,14 +64,8 @@ func (s *blockSize) seen(want float64) bool {
 // BlockBytes returns how long the blocks of a prompt's Chain are to be.
 func (c *CacheAware) BlockBytes() int { return int(c.block.bytes.Load()) }
 
-// UseBlocks sets how long blocks are at first, for blocks that were noted
+// useBlocks sets how long blocks are at first, for blocks that were noted
 // earlier. It does nothing if the length is fixed, or is none that is chosen.
-func (c *CacheAware) UseBlocks(bytes int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.useBlocks(bytes)
-}
-
 func (c *CacheAware) useBlocks(bytes int) {
 	if !c.block.fixed && bytes >= leastBlock && bytes <= mostBlock && bits.OnesCount(uint(bytes)) == 1 {
 		c.setBlocks(bytes)

@@ -88,7 +88,7 @@ func TestAFixedBlockStays(t *testing.T) {
 	for i := range 2 * sizeFirst {
 		s.send(text(i+1, 0, 2000))
 	}
-	if s.c.UseBlocks(2048); s.c.BlockBytes() != 300 {
+	if s.c.useBlocks(2048); s.c.BlockBytes() != 300 {
 		t.Errorf("blocks are %d bytes long, want 300", s.c.BlockBytes())
 	}
 }
@@ -130,7 +130,7 @@ func TestAChangeForgets(t *testing.T) {
 	}
 	old := workers.Prompt{Chain: Chain(nil, nil, [][]byte{prompt}, BlockBytes), Block: BlockBytes, Bytes: len(prompt)}
 	late := s.lease(s.c.Choose(workers.Need{Prompt: old, At: s.now}, s.pools))
-	s.c.UseBlocks(2048)
+	s.c.useBlocks(2048)
 	if s.c.BlockBytes() != 2048 {
 		t.Fatalf("blocks are %d bytes long, want 2048", s.c.BlockBytes())
 	}
@@ -161,7 +161,7 @@ func TestAChangeForgets(t *testing.T) {
 func TestLargeEngineBlocksTeachNothingWrong(t *testing.T) {
 	k := newKeep(10_000)
 	for range 1000 {
-		k.saw(7, 4, 5000, 4)
+		k.saw(7, 7, 4, 5000, 4)
 	}
 	if k.share != 1 {
 		t.Errorf("the share is %v, want 1", k.share)

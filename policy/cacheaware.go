@@ -301,6 +301,7 @@ func (c *CacheAware) commit(v view, pool *workers.Pool, best *workers.Choice) {
 		best.Expect.Most = 0
 	}
 	if c.current(&v.need.Prompt) {
+		b.queue.expect(best.Expect.Ticket, v.need.Prompt.Chain, o.blocks)
 		b.held.use(v.need.Prompt.Chain)
 		c.book(pool.Decode[best.Decode]).held.use(v.need.Prompt.Chain)
 	}

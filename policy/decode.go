@@ -91,6 +91,11 @@ func (c *CacheAware) ownDecode(need *workers.Need, loads []*workers.Load, in par
 // kvUse returns the share of l's KV cache that is in use once so many tokens
 // are added; below 0 if it is not known.
 func kvUse(l *workers.Load, tokens float64) float64 {
+	if l.Space != nil {
+		if used, capacity, ok := l.Space.KV(); ok {
+			return (used + tokens) / capacity
+		}
+	}
 	r := l.Report
 	if r == nil || !(r.KVCapacity > 0) || !(r.KVUsed >= 0) {
 		return -1

@@ -32,19 +32,20 @@ func (k *keep) blocks() int { return int(math.Ceil(k.most * k.share)) }
 func (k *keep) hold(most float64) { k.most = most }
 
 // saw takes in that so many blocks of a prompt were believed to be there, how
-// many were, and how many blocks of all prompts are noted: if some of them are
-// gone, that is more than the engine keeps. What blocks of a prompt are in
-// bytes is not exact: one more or less says nothing, nor does a tenth; and the
-// engine finds whole blocks of its own, each of page of ours.
-func (k *keep) saw(believed, found, noted int, page float64) {
+// many of them for sure and not by the promise of a leg that had not ended, how
+// many were found, and how many blocks of all prompts are noted: if some that
+// were sure are gone, that is more than the engine keeps. What blocks of a
+// prompt are in bytes is not exact: one more or less says nothing, nor does a
+// tenth; and the engine finds whole blocks of its own, each of page of ours.
+func (k *keep) saw(believed, sure, found, noted int, page float64) {
 	slack := 1 + believed/10 + int(page)
 	switch {
-	case found+slack < believed:
+	case found+slack < sure:
 		k.share = min(k.share, float64(noted)/max(k.most, 1))
 		k.share = max(k.share*keepLess, leastKept/max(k.most, 1))
 	case found > believed+slack:
 		k.share = min(k.share/keepLess, 1)
-	case believed > 0:
+	case sure > 0:
 		k.share = min(k.share*(1+keepMore), 1)
 	}
 }

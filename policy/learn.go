@@ -53,7 +53,7 @@ func (c *CacheAware) ended(seat int, p *workers.Prefilled) (b *book, sent time.T
 		return nil, sent
 	}
 	c.changes++
-	sent = b.queue.sent(p.Expect.Ticket)
+	sent, sure := b.queue.sent(p.Expect.Ticket)
 	took := b.queue.end(p.At, p.Expect.Ticket)
 	if !p.OK {
 		b.held.forget(p.Prompt.Chain, p.Expect.Blocks)
@@ -62,18 +62,19 @@ func (c *CacheAware) ended(seat int, p *workers.Prefilled) (b *book, sent time.T
 	if p.Tokens > 0 {
 		c.ratio.learn(p.Prompt.Bytes, p.Tokens)
 	}
-	c.learn(b, p, took)
+	c.learn(b, p, sure, took)
 	c.sizeBlocks()
 	c.fit(b)
 	return b, sent
 }
 
-// learn takes in what a prefill leg found in the cache, and how long it took;
-// below 0: that is not known.
-func (c *CacheAware) learn(b *book, p *workers.Prefilled, took time.Duration) {
+// learn takes in what a prefill leg found in the cache, of which the first held
+// blocks were there when it was sent, and how long it took; below 0: that is not
+// known.
+func (c *CacheAware) learn(b *book, p *workers.Prefilled, held int, took time.Duration) {
 	found, sure := c.found(p, took)
 	if noted, _ := b.held.size(); c.current(&p.Prompt) && !b.exact() { // else nothing was guessed
-		b.keep.saw(p.Expect.Blocks, found, noted, b.page*c.ratio.value()/float64(c.BlockBytes()))
+		b.keep.saw(p.Expect.Blocks, held, found, noted, b.page*c.ratio.value()/float64(c.BlockBytes()))
 	}
 	if took < 0 {
 		return

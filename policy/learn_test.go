@@ -141,24 +141,24 @@ func TestQueueAtRest(t *testing.T) {
 
 func TestKeep(t *testing.T) {
 	k := keep{most: 10_000, share: 1}
-	k.saw(100, 60, 5000, 0)
+	k.saw(100, 100, 60, 5000, 0)
 	if got := k.blocks(); got != 4800 {
 		t.Errorf("%d blocks are kept by an engine that was found without one of 5000, want 4800", got)
 	}
 	for range 10_000 {
-		k.saw(100, 95, 4800, 0) // as exact as it is
+		k.saw(100, 100, 95, 4800, 0) // as exact as it is
 	}
 	if got := k.blocks(); got != 10_000 {
 		t.Errorf("%d blocks are kept by an engine that always had them, want all", got)
 	}
 	for range 10_000 {
-		k.saw(100, 0, 10_000, 0)
+		k.saw(100, 100, 0, 10_000, 0)
 	}
 	if got := k.blocks(); got != 64 {
 		t.Errorf("%d blocks are noted of an engine that keeps nothing, want 64", got)
 	}
 	for range 200 {
-		k.saw(10, 40, 64, 0)
+		k.saw(10, 10, 40, 64, 0)
 	}
 	if got := k.blocks(); got < 9_000 {
 		t.Errorf("%d blocks are noted of an engine that has more than was believed", got)

@@ -72,6 +72,62 @@ func TestCacheAwareSeesWhatIsNotSaid(t *testing.T) {
 	}
 }
 
+// TestPromisedBlocksAreNotMissed: blocks that a leg is still to compute are not
+// evicted if a leg which was sent meanwhile does not find them.
+func TestPromisedBlocksAreNotMissed(t *testing.T) {
+	chain, other := chainAt(1, 0, 50), chainAt(2, 0, 50)
+	for _, tt := range []struct {
+		name string
+		sent func(a *asker) workers.Choice // the leg that finds nothing
+		less bool
+	}{
+		{"computed before", func(a *asker) workers.Choice {
+			a.end(a.ask(chain), chain)
+			return a.ask(chain)
+		}, true},
+		{"being computed", func(a *asker) workers.Choice {
+			a.ask(chain)
+			return a.ask(chain)
+		}, false},
+		{"being computed, behind others", func(a *asker) workers.Choice {
+			a.ask(chain)
+			for range 60 {
+				a.ask(other)
+			}
+			return a.ask(chain)
+		}, false},
+		{"computed by one of two that were sent together, which is not noted", func(a *asker) workers.Choice {
+			first := a.ask(chain)
+			a.ask(chain)
+			a.end(first, chain)
+			return a.ask(chain)
+		}, false},
+		{"computed before, and others are being", func(a *asker) workers.Choice {
+			a.end(a.ask(chain), chain)
+			a.ask(other)
+			return a.ask(chain)
+		}, true},
+		{"computed before, but for what follows", func(a *asker) workers.Choice {
+			a.end(a.ask(chain[:40]), chain[:40])
+			a.ask(chain)
+			return a.ask(chain)
+		}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := newAsker(1, 1)
+			c := tt.sent(a)
+			if c.Expect.Blocks != 50 {
+				t.Fatalf("%d blocks are believed to be there, want 50", c.Expect.Blocks)
+			}
+			a.endWith(c, chain, 0)
+			known, _ := a.c.Known(a.now)
+			if got := known[0].Share < 1; got != tt.less {
+				t.Errorf("it is believed to keep %v of its pool; want less than all: %v", known[0].Share, tt.less)
+			}
+		})
+	}
+}
+
 // TestCacheAwareLooksAgain: what was looked up before a choice is looked up
 // again if it has changed meanwhile.
 func TestCacheAwareLooksAgain(t *testing.T) {
@@ -151,6 +207,39 @@ func TestCacheAwareMemoryIsBounded(t *testing.T) {
 		if total > 4000 {
 			t.Fatalf("%d blocks after %d prompts, want at most 4000", total, i+1)
 		}
+	}
+}
+
+// TestCacheAwareWithoutAnIndex is BUG-079: the index can be turned off. Then
+// nothing is noted of any prompt, and each goes where there is least to do.
+func TestCacheAwareWithoutAnIndex(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.MaxBlocks = 0
+	a := newAsker(2, 2)
+	a.c = NewCacheAware(cfg)
+	chain := chainAt(1, 0, 100)
+	var had [2]int
+	for i := range 100 { // enough for speeds, and how long blocks are, to be learnt
+		for seat := range 2 {
+			a.c.Reported(seat, workers.Report{KVCapacity: 100000, BlockSize: 16})
+		}
+		c := a.ask(chain)
+		if a.end(c, chain); c.Expect.Blocks != 0 {
+			t.Fatalf("%d blocks of request %d are believed to be there, want none", c.Expect.Blocks, i)
+		}
+		had[c.Prefill]++
+	}
+	if min(had[0], had[1]) < 40 {
+		t.Errorf("of 100 times the same prompt the workers have had %v, want about half each", had)
+	}
+	known, _ := a.c.Known(a.now)
+	for _, k := range known {
+		if k.Blocks != 0 || k.Keeps != 0 {
+			t.Errorf("%d blocks are noted of %d, want none", k.Blocks, k.Keeps)
+		}
+	}
+	if len(known) != 4 {
+		t.Errorf("%d workers are known, want 4", len(known))
 	}
 }
 

@@ -18,8 +18,13 @@ type queue struct {
 type queued struct {
 	work  time.Duration
 	sent  time.Time
+	chain []uint64 // of its prompt, until it has ended
+	sure  int      // blocks that were there when it was sent, if the engine keeps them
 	ended bool
 }
+
+// mostPromising is how many legs before one are asked what they promise.
+const mostPromising = 64
 
 func (q *queue) at(ticket uint64) *queued { return &q.legs[ticket&uint64(len(q.legs)-1)] }
 
@@ -49,12 +54,29 @@ func (q *queue) grow() {
 	q.legs = legs
 }
 
-// sent returns when a leg was sent; zero if it is not there.
-func (q *queue) sent(ticket uint64) time.Time {
-	if ticket < q.first || ticket >= q.next {
-		return time.Time{}
+// expect notes the prompt of a leg that was just pushed, of which so many blocks
+// are believed to be held. Those that a leg before it is still to compute are
+// promised only: an engine that takes both at one time finds none of them, and
+// has evicted nothing.
+func (q *queue) expect(ticket uint64, chain []uint64, believed int) {
+	leg := q.at(ticket)
+	leg.chain, leg.sure = chain, believed
+	for t := max(q.first, ticket-min(ticket, mostPromising)); t < ticket && leg.sure > 0; t++ {
+		before := q.at(t)
+		if n := before.sure; !before.ended && n < min(leg.sure, len(before.chain)) && before.chain[n] == chain[n] {
+			leg.sure = n
+		}
 	}
-	return q.at(ticket).sent
+}
+
+// sent returns when a leg was sent, and how many blocks of its prompt were
+// there then; zero if it is not there.
+func (q *queue) sent(ticket uint64) (at time.Time, sure int) {
+	if ticket < q.first || ticket >= q.next {
+		return time.Time{}, 0
+	}
+	leg := q.at(ticket)
+	return leg.sent, leg.sure
 }
 
 // end takes a leg out. It returns for how long the worker had nothing older to
@@ -64,7 +86,7 @@ func (q *queue) end(now time.Time, ticket uint64) time.Duration {
 		return -1
 	}
 	leg := q.at(ticket)
-	leg.ended = true
+	leg.ended, leg.chain = true, nil
 	q.work -= leg.work
 	q.open--
 	began := q.since

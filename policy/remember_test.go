@@ -151,7 +151,7 @@ func TestBlockKind(t *testing.T) {
 func TestCacheAwareRemembersHowLongBlocksAre(t *testing.T) {
 	sizedBy := func(bytes int) *asker {
 		a := newAsker(2, 1)
-		a.c.UseBlocks(bytes)
+		a.c.useBlocks(bytes)
 		a.c.block.sized = true
 		chain := chainAt(1, 0, 30)
 		for _, l := range a.pools[0].Prefill {
@@ -189,7 +189,7 @@ func TestCacheAwareRemembersHowLongBlocksAre(t *testing.T) {
 			}
 			late := tt.to.pools[0].Prefill[1]
 			tt.to.c.block.fixed = false
-			tt.to.c.UseBlocks(1024)
+			tt.to.c.useBlocks(1024)
 			if got := tt.to.c.Recall(late.Seat, late.Worker, from.c.Remember(1, from.pools[0].Prefill[1].Worker, nil)); got != 0 {
 				t.Errorf("%d blocks of a length of before are known", got)
 			}

@@ -7,19 +7,25 @@ import (
 	"pdrouter/workers"
 )
 
+// A pool is a Space of so many bytes of prompts.
+type pool int
+
+func (p pool) Has(need *workers.Need) bool           { return need.Prompt.Bytes <= int(p) }
+func (p pool) KV() (used, capacity float64, ok bool) { return 0, 0, false }
+
 // TestChoiceHasRoom: whatever waits, only who has room for it is given it.
 func TestChoiceHasRoom(t *testing.T) {
-	const tokens = 1000
+	const bytes = 20 * BlockBytes
 	for name, c := range map[string]struct {
 		full func(prefill, decode []*workers.Load)
 		want [2]int // places; below 0: nobody is granted anything
 	}{
-		"a decode worker without room": {func(_, d []*workers.Load) { d[0].Free = tokens - 1 }, [2]int{0, 1}},
+		"a decode worker without room": {func(_, d []*workers.Load) { d[0].Space = pool(bytes - 1) }, [2]int{0, 1}},
 		"a prefill worker at its bound": {func(p, _ []*workers.Load) {
 			p[0].MostInFlight, p[0].InFlight = 2, 2
 		}, [2]int{1, 0}},
 		"no decode worker with room": {func(_, d []*workers.Load) {
-			d[0].Free, d[1].Free = 0, 0
+			d[0].Space, d[1].Space = pool(0), pool(0)
 		}, [2]int{-1, -1}},
 		"no prefill worker with room": {func(p, _ []*workers.Load) {
 			p[0].MostInFlight, p[0].InFlight, p[1].MostInFlight, p[1].InFlight = 1, 1, 1, 1
@@ -31,12 +37,11 @@ func TestChoiceHasRoom(t *testing.T) {
 				a.pools = fleet(2, 2)
 				p, d := a.pools[0].Prefill, a.pools[0].Decode
 				for _, l := range d {
-					l.Free, l.InFlight = tokens, 1
+					l.Space = pool(bytes)
 				}
 				p[1].Picked, d[1].Picked = 9, 9 // the first are preferred
 				c.full(p, d)
 				w := a.waiter(chainAt(1, 0, 20))
-				w.Need.Tokens = tokens
 
 				g, _ := a.c.Next(a.now, []*workers.Waiter{w}, a.pools)
 
@@ -52,10 +57,9 @@ func TestChoiceHasRoom(t *testing.T) {
 func TestNextPassesWhoHasNoRoom(t *testing.T) {
 	a := learnt(2)
 	for _, l := range a.pools[0].Decode {
-		l.Free, l.InFlight = 500, 1
+		l.Space = pool(20 * BlockBytes)
 	}
-	large, small := a.waiter(chainAt(1, 0, 10)), a.waiter(chainAt(2, 0, 20))
-	large.Need.Tokens, small.Need.Tokens = 501, 500
+	large, small := a.waiter(chainAt(1, 0, 21)), a.waiter(chainAt(2, 0, 20))
 	large.Since = a.now.Add(-time.Hour) // as old as may be
 	granted, left, wake := a.next([]*workers.Waiter{large, small})
 	if len(granted) != 1 || granted[0] != small || len(left) != 1 {

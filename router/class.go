@@ -104,20 +104,3 @@ func (h *Handler) tenantOf(c *call) uint64 {
 	}
 	return max(maphash.String(h.seed, key), 1)
 }
-
-// maxAnswer bounds what is believed of how many tokens an answer may have, so
-// that a client that names a number beyond all reason harms nobody.
-const maxAnswer = 1 << 20
-
-// bytesPerToken is about how many bytes of a body are one token of its prompt.
-const bytesPerToken = 4
-
-// tokensOf returns about how much KV space a request may take: its prompt, and
-// what it allows its answers, if it says so.
-func tokensOf(req *transfer.Request, promptBytes int) float64 {
-	tokens := float64(promptBytes) / bytesPerToken
-	if limit, ok := req.MaxTokens(); ok {
-		tokens += float64(min(max(limit, 0), maxAnswer)) * float64(max(req.Batch(), 1))
-	}
-	return tokens
-}

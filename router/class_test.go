@@ -125,25 +125,6 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-func TestTokensOfARequest(t *testing.T) {
-	for body, want := range map[string]float64{
-		`{"prompt":"12345678"}`:                                        2,
-		`{"prompt":"12345678","max_tokens":100}`:                       102,
-		`{"prompt":["1234","5678"],"max_tokens":100}`:                  202,
-		`{"prompt":"12345678","max_tokens":-5}`:                        2,
-		`{"prompt":"12345678","max_tokens":900000000000000000}`:        2 + maxAnswer,
-		`{"prompt":"12345678","max_tokens":1,"n":1,"min_tokens":1000}`: 3,
-	} {
-		req, err := transfer.Parse(transfer.Completions, []byte(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := tokensOf(req, 8); got != want {
-			t.Errorf("%s needs %v tokens, want %v", body, got, want)
-		}
-	}
-}
-
 // TestWhoARequestIsCostsNoMemory of its own.
 func TestWhoARequestIsCostsNoMemory(t *testing.T) {
 	f := newFleet(t, "sglang", hang, hang)
@@ -155,7 +136,7 @@ func TestWhoARequestIsCostsNoMemory(t *testing.T) {
 	headed := &call{r: &http.Request{Header: http.Header{"X-Priority": {"interactive"}}}}
 	var need workers.Need
 	if n := testing.AllocsPerRun(100, func() {
-		need.Class, need.Tenant, need.Tokens = int(f.handler.classOf(in, req)), f.handler.tenantOf(in), tokensOf(req, 100)
+		need.Class, need.Tenant = int(f.handler.classOf(in, req)), f.handler.tenantOf(in)
 		need.Class = int(f.handler.classOf(headed, req))
 	}); n > 0 {
 		t.Errorf("%v allocations, want none", n)

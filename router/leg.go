@@ -35,6 +35,12 @@ type leg struct {
 func (a *attempt) send(l *leg, written transfer.Leg) (*exchange.Answer, error) {
 	l.reached = true
 	worker := l.lease.Worker
+	if l.role == workers.Decode {
+		l.lease.Sent()
+		if a.prefillFirst() {
+			a.answering()
+		}
+	}
 	answer, err := worker.Peer.Do(a.ctx, &exchange.Request{
 		Path:   written.Path,
 		Header: a.h.legHeader(a.call.r, worker, a.keys.ID),
@@ -55,6 +61,14 @@ func (a *attempt) send(l *leg, written transfer.Leg) (*exchange.Answer, error) {
 	}
 	l.ended = true
 	return nil, a.h.refused(l.role, answer, body)
+}
+
+// answering notes that decode generates an answer of which nothing is seen
+// before its end.
+func (a *attempt) answering() {
+	if !a.call.streaming {
+		a.legs[workers.Decode].lease.Answering()
+	}
 }
 
 // refused returns the error for a leg that its engine answered with a status

@@ -28,7 +28,10 @@ func (h *Handler) need(c *call, req *transfer.Request) workers.Need {
 	p.pieces = req.Prompt(p.pieces[:0])
 	n := workers.Need{Model: req.Model(), Prompt: workers.Prompt{Bytes: transfer.Length(p.pieces)}}
 	n.Sticky, n.Named = h.hintOf(c.r, req)
-	n.Class, n.Tenant, n.Tokens = int(h.classOf(c, req)), h.tenantOf(c), tokensOf(req, n.Prompt.Bytes)
+	n.Class, n.Tenant = int(h.classOf(c, req)), h.tenantOf(c)
+	if most, ok := req.MaxTokens(); ok {
+		n.MaxTokens = int(max(most, 0))
+	}
 	if block := h.registry.BlockBytes(); block > 0 {
 		p.chain = policy.Chain(p.chain[:0], p.seed, p.pieces, block)
 		n.Prompt.Chain, n.Prompt.Block, n.Key = p.chain, block, policy.KeyOf(p.chain, block)

@@ -29,6 +29,9 @@ func (a *attempt) prefill() {
 	}
 	if err == nil {
 		a.work.Prefilled(a.answered.Sub(a.began))
+		if !a.prefillFirst() {
+			a.answering()
+		}
 		close(a.prefilled)
 		a.gate.approve()
 	}

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Makes what the tests need beside Go: a Python virtual environment (.venv) with
-# the official OpenAI client and uvicorn, and the npm client in .cache/node. What
-# cannot be had is said, and the tests that need it are skipped; with CI=true
-# they fail.
+# the official OpenAI client and uvicorn, the npm client in .cache/node, and
+# Debian's Prometheus in .cache/prometheus (unpacked, not installed: nothing is
+# started). What cannot be had is said, and the tests that need it are skipped;
+# with CI=true they fail.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 wanted=cmd/pdrouter/testdata/clients
@@ -28,6 +29,13 @@ if [ ! -f .cache/node/ok ] || ! cmp -s .cache/node/ok "$wanted/package.json"; th
     cp "$wanted/package.json" .cache/node/ok
   else
     echo "setup: no npm client; tests with it are skipped"
+  fi
+fi
+if [ ! -x .cache/prometheus/usr/bin/prometheus ]; then
+  mkdir -p .cache/prometheus
+  fetch() { (cd .cache/prometheus && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb); }
+  if ! have apt-get || ! { fetch 2>/dev/null || { [ "$(id -u)" = 0 ] && apt-get update -qq && fetch; }; }; then
+    echo "setup: no Prometheus; the test with it is skipped"
   fi
 fi
 exit 0

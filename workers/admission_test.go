@@ -66,16 +66,16 @@ func TestLineIsInOrder(t *testing.T) {
 		"who came first goes first":         {[]Need{{}, {}, {}}, "[0 1 2]"},
 		"a higher class goes first":         {[]Need{{}, {Class: -1}, {Class: 3}, {}}, "[0 2 3 1]"},
 		"tenants take turns":                {[]Need{{Tenant: 1}, {Tenant: 1}, {Tenant: 1}, {Tenant: 2}, {Tenant: 2}}, "[0 3 1 4 2]"},
-		"who uses more tokens goes later":   {[]Need{{Tenant: 1, Tokens: 100}, {Tenant: 1}, {Tenant: 2, Tokens: 10}, {Tenant: 2, Tokens: 10}}, "[0 2 3 1]"},
+		"who uses more tokens goes later":   {[]Need{{Tenant: 1, Prompt: Prompt{Bytes: 100}}, {Tenant: 1}, {Tenant: 2, Prompt: Prompt{Bytes: 10}}, {Tenant: 2, Prompt: Prompt{Bytes: 10}}}, "[0 2 3 1]"},
 		"turns are within a class":          {[]Need{{Tenant: 1}, {Tenant: 1, Class: 1}, {Tenant: 2}, {Tenant: 1, Class: 1}}, "[0 1 3 2]"},
-		"to have been away earns no credit": {[]Need{{Tenant: 1, Tokens: 5000}, {Tenant: 1, Tokens: 5000}, {Tenant: 2, Tokens: 10}, {Tenant: 1, Tokens: 10}, {Tenant: 2, Tokens: 10}}, "[0 2 4 1 3]"},
+		"to have been away earns no credit": {[]Need{{Tenant: 1, Prompt: Prompt{Bytes: 5000}}, {Tenant: 1, Prompt: Prompt{Bytes: 5000}}, {Tenant: 2, Prompt: Prompt{Bytes: 10}}, {Tenant: 1, Prompt: Prompt{Bytes: 10}}, {Tenant: 2, Prompt: Prompt{Bytes: 10}}}, "[0 2 4 1 3]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := admitting(t, 2, least{}, func(a *Admission) { a.MaxInFlight = 1 })
 				var all []customer
 				for i, need := range c.needs {
-					need.Tokens = max(need.Tokens, 1)
+					need.Prompt.Bytes = max(need.Prompt.Bytes, 1)
 					all = append(all, come(t, r, fmt.Sprint(i), need))
 				}
 				if got := fmt.Sprint(served(t, all)); got != c.want {
@@ -185,10 +185,10 @@ func TestAdmissionIsBounded(t *testing.T) {
 		}},
 		"time of waiting for decode": {func(a *Admission) { a.DecodeWait = 4 * time.Second }, func(t *testing.T, r *Registry) {
 			fill(r, 100)
-			come(t, r, "", Need{Tokens: 60})
-			come(t, r, "", Need{Tokens: 60})
+			come(t, r, "", Need{Prompt: Prompt{Bytes: 60}})
+			come(t, r, "", Need{Prompt: Prompt{Bytes: 60}})
 			begin := time.Now()
-			shed(t, <-come(t, r, "", Need{Tokens: 101}).came, ShedError{Shortage: OfDecode, TimedOut: true})
+			shed(t, <-come(t, r, "", Need{Prompt: Prompt{Bytes: 101}}).came, ShedError{Shortage: OfDecode, TimedOut: true})
 			if time.Since(begin) != 4*time.Second {
 				t.Errorf("it waited %v, want 4s", time.Since(begin))
 			}
@@ -202,13 +202,19 @@ func TestAdmissionIsBounded(t *testing.T) {
 	}
 }
 
+// A pool is a Space of so many bytes of prompts.
+type pool int
+
+func (p pool) Has(need *Need) bool                   { return need.Prompt.Bytes <= int(p) }
+func (p pool) KV() (used, capacity float64, ok bool) { return 0, 0, false }
+
 // fill gives decode workers so much free KV space.
-func fill(r *Registry, free float64) {
+func fill(r *Registry, free int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, w := range r.all {
 		if w.Role == Decode {
-			w.load.Free = free
+			w.load.Space = pool(free)
 		}
 	}
 	r.serveAllLocked()
@@ -219,12 +225,12 @@ func TestLargeRequestsAreNotPassedForEver(t *testing.T) {
 		r := admitting(t, 1, least{}, func(*Admission) {})
 		first := come(t, r, "", Need{})
 		fill(r, 50)
-		large := come(t, r, "", Need{Tokens: 100})
-		if small := come(t, r, "", Need{Tokens: 10}); len(small.came) != 1 {
+		large := come(t, r, "", Need{Prompt: Prompt{Bytes: 100}})
+		if small := come(t, r, "", Need{Prompt: Prompt{Bytes: 10}}); len(small.came) != 1 {
 			t.Error("a small request does not pass a large one that has no room")
 		}
 		time.Sleep(overtaking)
-		if small := come(t, r, "", Need{Tokens: 10}); len(small.came) != 0 {
+		if small := come(t, r, "", Need{Prompt: Prompt{Bytes: 10}}); len(small.came) != 0 {
 			t.Error("a small request passes a large one that has waited for long")
 		}
 		fill(r, 100)
@@ -251,7 +257,7 @@ func TestNobodyWaitsForEver(t *testing.T) {
 			var gone, refused, went int
 			var mu sync.Mutex
 			for range 300 {
-				need := Need{Class: chance.IntN(3), Tenant: uint64(chance.IntN(4)), Tokens: float64(chance.IntN(130))}
+				need := Need{Class: chance.IntN(3), Tenant: uint64(chance.IntN(4)), Prompt: Prompt{Bytes: chance.IntN(130)}}
 				leaves, lasts := time.Duration(chance.IntN(30_000))*time.Millisecond, time.Duration(chance.IntN(2000))*time.Millisecond
 				all.Go(func() {
 					ctx, cancel := context.WithTimeout(t.Context(), leaves)
@@ -293,7 +299,7 @@ func TestFairShare(t *testing.T) {
 		ask := func(tenant uint64) time.Duration {
 			var pair Pair
 			begin := time.Now()
-			if err := r.Lease(t.Context(), Need{Tenant: tenant, Tokens: 1000}, &pair); err != nil {
+			if err := r.Lease(t.Context(), Need{Tenant: tenant, Prompt: Prompt{Bytes: 1000}}, &pair); err != nil {
 				t.Error(err)
 				return 0
 			}

@@ -30,14 +30,16 @@ type Need struct {
 	Class  int
 	Tenant uint64
 
-	// Tokens is how much KV space it will need on decode, at most about.
-	Tokens float64
+	// MaxTokens bounds the tokens of the answer. 0: the client does not say.
+	MaxTokens int
 
 	// Explain is where the choice is explained; nil: nowhere.
 	Explain *Explanation
 
 	// Avoid are left out as long as there is something else.
 	Avoid []Avoid
+
+	habits *habits // of its model
 }
 
 // An Avoid names a worker, or, with both set, a pair.
@@ -60,19 +62,30 @@ type Load struct {
 	// above 0, and below 1 while the worker is being warmed.
 	Weight float64
 
-	// Free is how many tokens of its KV cache are free; of a prefill worker it
-	// is not asked. +Inf: it is not known.
-	Free float64
-
 	// MostInFlight bounds InFlight; 0: nothing does.
 	MostInFlight int
+
+	// Space is that of a decode worker. Nil: it has space for everything.
+	Space Space
 
 	place, parted int // among the candidates of one pick, see Pool
 }
 
+// A Space knows a worker's KV cache. Its methods are called under the registry's
+// lock.
+type Space interface {
+	// Has reports whether there is space for one more request.
+	Has(need *Need) bool
+
+	// KV returns how many tokens are in use, by what the engine said last and
+	// what it was sent since, and how many there are. It is not ok if the engine
+	// does not tell.
+	KV() (used, capacity float64, ok bool)
+}
+
 // HasRoom reports whether the worker has room for one more request.
 func (l *Load) HasRoom(need *Need) bool {
-	return (l.MostInFlight == 0 || l.InFlight < l.MostInFlight) && (l.Free >= need.Tokens || l.InFlight == 0)
+	return (l.MostInFlight == 0 || l.InFlight < l.MostInFlight) && (l.Space == nil || l.Space.Has(need))
 }
 
 // A Choice names a pair by position: a pool, and a worker of either role in it.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -84,17 +85,20 @@ func (p *kvPublisher) do(order string) {
 	}
 }
 
-// freePorts returns ports that nobody listens on.
+// freePorts returns ports that nobody listens on, and that no connection is
+// given of itself, as those of port 0 are: they are listened on later.
 func freePorts(t *testing.T, n int) []int {
 	t.Helper()
 	var ports []int
-	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
+	for tries := 0; len(ports) < n; tries++ {
+		port := 24_000 + rand.IntN(5000)
+		ln, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			defer ln.Close()
+			ports = append(ports, port)
+		} else if tries == 100 {
 			t.Fatal(err)
 		}
-		defer ln.Close()
-		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
 	}
 	return ports
 }

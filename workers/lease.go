@@ -37,6 +37,11 @@ type Pair struct {
 	computed bool // see Lease.Computed, likewise:
 	tokens   int
 	cached   int
+
+	claim     claim // on decode's KV cache
+	tenant    uint64
+	generated int // see Lease.Generated, likewise:
+	whole     bool
 }
 
 // maxPicks bounds how many pairs are offered to the Judge for one lease. What
@@ -81,14 +86,24 @@ func (r *Registry) putWaiter(w *waiter) {
 // grantLocked grants w the leases of the pair that was chosen among pools.
 func (r *Registry) grantLocked(w *waiter, pools []Pool, c Choice) {
 	pool, pair := &pools[c.Pool], w.pair
+	pair.tenant = w.Need.Tenant
 	pair.Dialect, pair.prompt, pair.Expect = pool.Dialect, w.Need.Prompt, c.Expect
 	r.leaseLocked(pair, pool.Prefill[c.Prefill], pool.Decode[c.Decode])
+	r.claimLocked(pair, &w.Need)
 	w.granted <- nil
+}
+
+// claimLocked counts what a pair will take of decode's KV cache.
+func (r *Registry) claimLocked(pair *Pair, n *Need) {
+	d := pair.Decode.Worker
+	d.ledger.grant(&pair.claim, need{habits: n.habits, bytes: n.Prompt.Bytes, limit: n.MaxTokens}, r.now)
+	d.room.changed()
 }
 
 // leaseLocked counts both leases of a pair.
 func (r *Registry) leaseLocked(pair *Pair, prefill, decode *Load) {
 	pair.computed, pair.tokens, pair.cached = false, -1, -1
+	pair.generated, pair.whole = -1, false
 	pair.legs = len(r.next)
 	r.open++
 	r.countLocked(&pair.Prefill, prefill, pair)
@@ -161,14 +176,17 @@ func (r *Registry) takePair(prefill, decode *Worker, pair *Pair, now time.Time) 
 			return (&NoneError{Mismatch: true, Cause: Breaking}).until(b.until)
 		}
 	}
-	pair.Dialect, pair.prompt, pair.Expect = prefill.facts.Dialect, Prompt{}, Expectation{}
+	pair.Dialect, pair.prompt, pair.Expect, pair.tenant = prefill.facts.Dialect, Prompt{}, Expectation{}, 0
+	r.now = now
 	r.leaseLocked(pair, &prefill.load, &decode.load)
+	r.claimLocked(pair, &Need{habits: r.habitsLocked(""), MaxTokens: 1})
 	return nil
 }
 
 // Began tells, of a decode lease, that the first token has come. It is called
 // before Done, once at most.
 func (l *Lease) Began() {
+	l.change(beginClaim, 0)
 	if j := l.registry.judge; j != nil && l.pair != nil {
 		j.Began(&l.pair.permit)
 	}
@@ -180,6 +198,9 @@ func (l *Lease) Began() {
 func (l *Lease) Computed(tokens, cached int) {
 	if l.pair != nil {
 		l.pair.computed, l.pair.tokens, l.pair.cached = true, tokens, cached
+	}
+	if tokens > 0 {
+		l.change((*ledger).promptIs, tokens)
 	}
 }
 
@@ -212,14 +233,25 @@ func (r *Registry) release(l *Lease) {
 		panic("workers: " + w.ID + " has less than no request under way")
 	}
 	if l.pair != nil {
-		if l.pair.legs--; l.pair.legs == 0 {
-			r.open--
-		}
+		r.endLegLocked(l)
 	}
 	gone := w.removed && r.forgetLocked(w)
 	r.serveAllLocked()
 	r.mu.Unlock()
 	if gone {
 		r.gone(w)
+	}
+}
+
+// endLegLocked counts that a leg of a pair has ended.
+func (r *Registry) endLegLocked(l *Lease) {
+	p := l.pair
+	if p.legs--; p.legs == 0 {
+		r.open--
+	}
+	if l.Worker.Role == Decode {
+		l.Worker.ledger.end(&p.claim, p.generated, p.whole, time.Now())
+		l.Worker.room.changed()
+		r.tenants.pay(p.tenant, float64(max(p.generated, 0)))
 	}
 }

@@ -57,7 +57,7 @@ func (o *overload) come(t *testing.T, load float64, lasts time.Duration) {
 func (o *overload) ask(t *testing.T, takes time.Duration) (stay time.Duration) {
 	var pair Pair
 	begin := time.Now()
-	err := o.r.Lease(t.Context(), Need{Tokens: 1}, &pair)
+	err := o.r.Lease(t.Context(), Need{Prompt: Prompt{Bytes: 4}}, &pair)
 	if shed, ok := errors.AsType[*ShedError](err); ok {
 		o.mu.Lock()
 		defer o.mu.Unlock()

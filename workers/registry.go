@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -36,7 +35,9 @@ type Registry struct {
 	pairBars []pairBar         // those that have not ended, and some that have
 	clock    uint64            // counts leases
 	scratch  scratch
-	queues   map[string]*queue // of the requests that wait, by model
+	queues   map[string]*queue  // of the requests that wait, by model
+	now      time.Time          // of what is being served
+	habits   map[string]*habits // of requests, by model
 	tenants  tenants
 	open     int           // pairs that are leased
 	meter    meter         // of requests begun
@@ -50,7 +51,10 @@ type Registry struct {
 // validated. Every worker is unready until Run has looked at it. Observe is
 // called with every event, outside any lock, by many goroutines.
 func NewRegistry(cfg Config, conns exchange.Config, chooser Chooser, observe func(Event)) (*Registry, error) {
-	r := &Registry{cfg: cfg, conns: conns, observe: observe, pools: map[string][]Pool{}, queues: map[string]*queue{}, tenants: tenants{byID: map[uint64]*tenant{}}}
+	r := &Registry{
+		cfg: cfg, conns: conns, observe: observe, pools: map[string][]Pool{}, queues: map[string]*queue{}, habits: map[string]*habits{},
+		tenants: tenants{byID: map[uint64]*tenant{}},
+	}
 	r.read = r.poll
 	r.waiters.New = r.newWaiter
 	r.setChooser(chooser)
@@ -95,9 +99,10 @@ func (r *Registry) newWorker(spec Spec) (*Worker, error) {
 		spec.APIKey = r.cfg.APIKey
 	}
 	w := &Worker{Spec: spec, Peer: peer, reason: "not looked at yet", told: make(chan struct{}, 1), stop: func() {}, kv: &kvNotes{}}
-	w.load = Load{Worker: w, Weight: 1, Free: math.Inf(1)}
-	if spec.Role == Prefill {
-		w.load.MostInFlight = r.cfg.Admission.PrefillMaxInFlight
+	w.load = Load{Worker: w, Weight: 1, MostInFlight: r.cfg.Admission.PrefillMaxInFlight}
+	if spec.Role == Decode {
+		w.room = room{ledger: &w.ledger, now: &r.now}
+		w.load.MostInFlight, w.load.Space = countedMost, &w.room
 	}
 	return w, nil
 }
@@ -205,7 +210,7 @@ func (r *Registry) statusLocked(w *Worker, now time.Time) Status {
 	s := Status{
 		Worker: w, State: w.state(), Reason: w.reason, Unfit: w.unfit, InFlight: w.load.InFlight, Removed: w.removed,
 		Bars: w.barsLocked(now), Weight: w.load.Weight, Report: w.report, Unread: w.unread,
-		Bootstrap: w.bootstrap, KV: w.kv.state(),
+		Bootstrap: w.bootstrap, KVSpace: w.ledger.status(now), KV: w.kv.state(),
 	}
 	if w.facts != nil {
 		s.Facts = *w.facts

@@ -101,6 +101,8 @@ func (r *Registry) readReport(ctx context.Context, w *Worker) {
 	if told {
 		w.report = now
 		w.load.Report = &now
+		r.takeReportLocked(w, time.Now())
+		r.serveAllLocked() // there may be more room than was known
 	}
 	news := w.unread != event.Reason
 	w.unread = event.Reason

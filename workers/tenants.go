@@ -38,6 +38,13 @@ func (s *tenants) serve(id uint64, tokens float64) {
 	t.served += tokens
 }
 
+// pay counts tokens that a tenant has been served since it went.
+func (s *tenants) pay(id uint64, tokens float64) {
+	if t := s.byID[id]; t != nil {
+		t.served += tokens
+	}
+}
+
 // forget makes room for a tenant, if there are many.
 func (s *tenants) forget() {
 	if len(s.byID) < maxTenants {

@@ -86,6 +86,7 @@ func (r *Registry) enterLocked(w *waiter) error {
 	if q == nil {
 		return r.whyNoneLocked(w.Need.Model)
 	}
+	w.Need.habits = r.habitsLocked(w.Need.Model)
 	if len(w.Need.Avoid) > 0 {
 		q.tried = append(q.tried, w)
 		r.serveLocked(q, w.Need.At)
@@ -168,6 +169,7 @@ func (r *Registry) serveAllLocked() {
 // serveLocked grants what may be granted of q now, refuses what has waited too
 // long, and sets its timer for the rest.
 func (r *Registry) serveLocked(q *queue, now time.Time) {
+	r.now = now
 	pools := r.pools[q.model]
 	if len(pools) == 0 {
 		q.fail(r.whyNoneLocked(q.model))
@@ -209,6 +211,9 @@ func (r *Registry) chooseLocked(w *waiter, pools []Pool, now time.Time) (granted
 		w.Need.At = now
 		r.grantLocked(w, left, r.chooser.Choose(w.Need, left))
 		return true, time.Time{}, nil
+	}
+	if all := r.candidatesLocked(pools, nil, now); len(all) > 0 {
+		return false, now.Add(roomAgain), nil
 	}
 	again, err = r.whyBarredLocked(pools, now)
 	return false, again, err
@@ -278,6 +283,9 @@ func (r *Registry) planLocked(q *queue, pools []Pool, now time.Time) (granted bo
 		if short, is := shortage(left, &seen[0].Need); is {
 			q.lacks = short
 		}
+		if q.lacks == OfDecode {
+			wake = earlier(wake, now.Add(roomAgain))
+		}
 		return false, wake, nil
 	}
 	w := seen[grant.Waiter].of
@@ -310,7 +318,7 @@ func (r *Registry) nextLocked(q *queue, pools []Pool, now time.Time) (granted bo
 			break
 		}
 	}
-	return false, time.Time{}, nil
+	return false, now.Add(roomAgain), nil
 }
 
 // admitLocked grants w, which is in line, its leases.
@@ -320,7 +328,7 @@ func (r *Registry) admitLocked(q *queue, w *waiter, pools []Pool, c Choice, now 
 		r.meter.take()
 	}
 	q.flow.grant(now)
-	r.tenants.serve(w.Need.Tenant, w.Need.Tokens)
+	r.tenants.serve(w.Need.Tenant, w.Need.habits.promptTokens(w.Need.Prompt.Bytes))
 	r.grantLocked(w, pools, c)
 }
 

@@ -364,7 +364,7 @@ func TestManyWaiters(t *testing.T) {
 	for i := range n {
 		all.Go(func() {
 			var pair Pair
-			if err := r.Lease(ctx, Need{Tenant: uint64(i % 100), Tokens: 250}, &pair); !errors.Is(err, context.Canceled) {
+			if err := r.Lease(ctx, Need{Tenant: uint64(i % 100), Prompt: Prompt{Bytes: 1000}}, &pair); !errors.Is(err, context.Canceled) {
 				t.Errorf("Lease = %v, want that it was left", err)
 			}
 		})

@@ -26,6 +26,8 @@ type Worker struct {
 	// The registry's lock guards the rest.
 
 	load     Load
+	ledger   ledger // of a decode worker
+	room     room   // likewise
 	ready    bool   // the engine said what it is, and it fits
 	unfit    bool   // the engine said what it is, and it does not fit
 	draining bool   // gets no new requests until it is told to
@@ -151,6 +153,7 @@ type Status struct {
 	Bars     []Bar   // those in force
 	Weight   float64 // its share of the load, below 1 while it is being warmed
 	Report   Report  // the last one read; At is zero if none was
+	KVSpace  KV      // of a decode worker
 	Unread   string  // why the last report could not be read
 	KV       KVState // what was heard of its KV events
 

@@ -102,7 +102,9 @@ func newDispatch(ctx context.Context, c choosing, cfg health.Config) (*dispatch,
 		serving.Go(func() error { return engines.serve(ctx, ln, role.String()) })
 		known.Specs = append(known.Specs, workers.Spec{Role: role, URL: "http://" + ln.Addr().String()})
 	}
-	chooser, _ := policy.Lookup(c.Policy)
+	settings := policy.DefaultConfig()
+	settings.Hold = 0 // a leg ends when others have come, so that who is kept for it waits for ever
+	chooser, _ := policy.New(c.Policy, c.Policy, settings)
 	registry, err := workers.NewRegistry(known, exchange.DefaultConfig(), chooser, func(workers.Event) {})
 	if err != nil {
 		return nil, err
@@ -114,13 +116,6 @@ func newDispatch(ctx context.Context, c choosing, cfg health.Config) (*dispatch,
 		if s.State != workers.Ready {
 			return nil, fmt.Errorf("%s is %s: %s", s.Worker.ID, s.State, s.Reason)
 		}
-	}
-	for range underWay { // so that it is known how short these legs are: who waits for one waits for ever
-		if err := d.next(ctx); err != nil {
-			return nil, err
-		}
-		d.end(&d.pairs[0])
-		d.requests = 0
 	}
 	for range underWay {
 		if err := d.next(ctx); err != nil {

@@ -15,9 +15,9 @@ import (
 func (d *demo) showAffinity(ctx context.Context, facts *demoFacts) error {
 	d.screen.title("2. The same prompt goes where its blocks are")
 	size := d.fleet.engines[0].Stats().BlockSize
-	d.screen.say("   A prompt of %s tokens, %d times. The router hashes how a prompt begins and", thousands(d.plan.samePrompt), d.plan.times)
-	d.screen.say("   sends what begins alike to the same pair. Prefill keeps blocks that it has")
-	d.screen.say("   computed, and does not compute again what it finds.")
+	d.screen.say("   A prompt of %s tokens, %d times. Prefill keeps blocks that it has", thousands(d.plan.samePrompt), d.plan.times)
+	d.screen.say("   computed, and does not compute again what it finds. The router knows what it")
+	d.screen.say("   sent where, and sends each prompt where its first token is expected first.")
 	d.screen.say("")
 	d.screen.say("   %s", d.screen.paint(dim, "request  prefill    decode     found in the cache"))
 	var err error
@@ -108,8 +108,8 @@ func (d *demo) spread(ctx context.Context) (shareFacts, error) {
 		}
 	}
 	d.screen.say("")
-	d.screen.say("   %d different prompts at once: each has its own pair, but no worker gets much", d.plan.different)
-	d.screen.say("   more than its share.")
+	d.screen.say("   %d different prompts at once: none is cached, so each goes to whoever has", d.plan.different)
+	d.screen.say("   least to do.")
 	d.screen.say("")
 	d.sayShares(facts.Shares)
 	return facts, ctx.Err()

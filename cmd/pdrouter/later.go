@@ -17,7 +17,7 @@ type feature struct {
 func laterSettings() []setting {
 	var all []setting
 	for _, f := range []feature{
-		probes(), readers(), kubernetesDiscovery(), tracing(), keepAlive(),
+		probes(), warmup(), readers(), kubernetesDiscovery(), tracing(), keepAlive(),
 	} {
 		for _, s := range f.settings {
 			s.standing, s.reason = later, f.reason
@@ -36,6 +36,11 @@ func probes() feature {
 		{name: "no-worker-auto-recovery", value: off(), usage: "the same as --no-remove-unhealthy-workers"},
 		{name: "worker-startup-timeout-secs", value: seconds(1800), usage: "how long a worker may take to come up; here it is looked at for ever"},
 		{name: "worker-startup-delay", value: seconds(0), usage: "wait before the first look"},
+	}}
+}
+
+func warmup() feature {
+	return feature{"a worker is warmed by time, see --worker-warmup-secs", []setting{
 		{name: "worker-warmup-blocks", value: whole(1024), usage: "blocks after which it is warm"},
 		{name: "worker-warmup-thin-ratio", value: number(0.5), usage: "share of the usual blocks below which a worker is warmed again"},
 		{name: "worker-warmup-divert-every", value: whole(8), usage: "one cache hit in so many is diverted to it"},

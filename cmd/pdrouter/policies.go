@@ -29,7 +29,7 @@ func (in *intake) routingSettings() []setting {
 		{name: "sticky-sessions", value: newSwitch(&p.Override), hint: true, usage: "the same as --routing-key-override"},
 	}, ofPolicies(
 		[]string{"cache_aware"},
-		setting{name: "max-index-blocks", value: newWhole(&p.MaxBlocks), usage: "cache_aware: most blocks of prompt in the prefix index, of 512 bytes or as long as the engines', for all workers; each takes 27 bytes at most"},
+		setting{name: "max-index-blocks", value: newWhole(&p.MaxBlocks), usage: "cache_aware: most blocks of prompt in the prefix index, of 512 bytes or as long as the engines', for all workers; each takes 27 bytes at most; 0: none is noted, prompts go where there is least to do"},
 		setting{name: "prefill-hold", value: newHold(&p.Hold), usage: "cache_aware: how long a request may be kept for a worker that is about to be free, such as 4s; off: it is sent at once"},
 	), ofPolicies(
 		[]string{"prefix_hash", "consistent_hashing"},

@@ -127,6 +127,10 @@ func (o *replayOrder) run(cmd *cobra.Command) error {
 	return nil
 }
 
+// mostWorkers bounds a fleet on the virtual clock: a policy looks at all of them
+// for each request, and each takes memory.
+const mostWorkers = 4096
+
 // validate reports all that is wrong with what was asked for.
 func (o *replayOrder) validate() error {
 	var faults []error
@@ -139,6 +143,7 @@ func (o *replayOrder) validate() error {
 	wrong(o.duration < 0, "--duration: %v is below 0", o.duration)
 	wrong(o.requests < 0, "--requests: %d is below 0", o.requests)
 	wrong(o.fleet.Workers < 1, "--workers: %d is not above 0", o.fleet.Workers)
+	wrong(o.fleet.Workers > mostWorkers, "--workers: %d is above %d", o.fleet.Workers, mostWorkers)
 	wrong(o.fleet.Engine.KVTokens < 1, "--kv-tokens: %d is not above 0", o.fleet.Engine.KVTokens)
 	wrong(o.seeds < 1, "--seeds: %d is not above 0", o.seeds)
 	wrong(o.fleet.Stale < 0, "--stale: %v is below 0", o.fleet.Stale)

@@ -25,6 +25,7 @@ func (d *daemon) watch(judge *health.Judge, chooser workers.Chooser) {
 		RetryBudget:   d.handler.RetryBudget,
 	})
 	metrics.WatchBreakers(d.collected, judge.Breakers)
+	metrics.WatchKVSpace(d.collected, d.kvSpaces)
 	metrics.WatchKVEvents(d.collected, func() []metrics.WorkerKV { return d.kvStates(chooser) })
 	if c, ok := chooser.(*policy.CacheAware); ok {
 		metrics.WatchLearnt(d.collected, func() metrics.Learnt { return learnt(c) })

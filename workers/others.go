@@ -1,0 +1,76 @@
+package workers
+
+import "math"
+
+const (
+	// othersFade is how fast what others had at most is forgotten, once they
+	// have less: by half in so many seconds. What one of their requests leaves
+	// free, another of theirs is likely to take.
+	othersFade = 4
+
+	// othersSettle is in how many seconds requests of others are taken to have
+	// grown, as in the time constant of a mean.
+	othersSettle = 8
+
+	// othersNoise is the share of the capacity from which on what we cannot
+	// explain by our own requests is taken for those of others, and not for
+	// the error of an estimate.
+	othersNoise = 0.04
+
+	// othersLast is how long, in seconds, others are reckoned with after they
+	// were last seen. A router that starts reckons with them for the first
+	// minute: the process whose place it takes may still be there.
+	othersLast, othersFirst = 600, 60
+)
+
+// others is what an engine's reports have beyond our own claims: requests of
+// other routers, or of the process that we take over from, and the error of
+// our estimates. It is below 0 if we count more than there is, such as when
+// requests share blocks of their prompts.
+type others struct {
+	held    float64 // tokens, by the last report
+	most    float64 // the most that they held lately; it fades
+	settled float64 // of what they held, what will not grow
+	at      float64 // when the last two were true
+	until   float64 // when they are not reckoned with any more
+}
+
+// learn takes in that used tokens were held at a time when our own held as
+// many as ours says. What can be explained as it was before stays as it was:
+// whether an engine has given a request that waits its blocks is not known.
+func (o *others) learn(now, used, capacity float64, ours span) {
+	most := o.mostAt(now)
+	o.held = min(max(o.held, used-ours.most), used-ours.least)
+	o.most = max(o.held, most)
+	o.settled += (max(o.held, 0) - o.settled) * (1 - math.Exp((o.at-now)/othersSettle))
+	o.settled = min(o.settled, max(o.held, 0))
+	o.at = now
+	if o.held > othersNoise*capacity {
+		o.until = now + othersLast
+	}
+}
+
+// ended notes that an ended claim held a share of all that ours held. What we
+// counted too much has become less by that share.
+func (o *others) ended(share float64) {
+	if o.held < 0 {
+		o.held *= 1 - share
+	}
+}
+
+// mostAt returns what has to be left to them now.
+func (o *others) mostAt(now float64) float64 {
+	return o.held + max(o.most-o.held, 0)*math.Exp2(-(now-o.at)/othersFade)
+}
+
+// needs returns what has to be left to them if what is new of theirs grows by a
+// factor.
+func (o *others) needs(now, growth float64) float64 {
+	if o.held <= 0 {
+		return o.held
+	}
+	return max(o.mostAt(now), o.held+max(o.held-o.settled, 0)*(growth-1))
+}
+
+// there reports whether they are to be reckoned with.
+func (o *others) there(now float64) bool { return now < o.until }
