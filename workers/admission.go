@@ -62,36 +62,6 @@ func (a Admission) validate() []error {
 	return faults
 }
 
-// A Shortage is what a request waits for.
-type Shortage uint8
-
-// The shortages.
-const (
-	OfSlots   Shortage = iota // as many requests are under way as may be, or begun as may be in a second
-	OfPrefill                 // the prefill workers have enough to do
-	OfDecode                  // no decode worker has room for it
-	shortages
-)
-
-// String returns the shortage's name, as in metrics.
-func (s Shortage) String() string { return [shortages]string{"slots", "prefill", "decode"}[s] }
-
-// A ShedError reports that a request was refused because too many wait, or it
-// waited for too long.
-type ShedError struct {
-	Shortage   Shortage
-	TimedOut   bool // else: too many wait
-	RetryAfter time.Duration
-}
-
-// Error implements error.
-func (e *ShedError) Error() string {
-	if e.TimedOut {
-		return fmt.Sprintf("it waited too long (shortage of %s)", e.Shortage)
-	}
-	return fmt.Sprintf("too many requests wait (shortage of %s)", e.Shortage)
-}
-
 // most returns how many requests may wait in a shortage, and for how long.
 func (a *Admission) most(s Shortage) (n int, d time.Duration) {
 	switch {

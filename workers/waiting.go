@@ -332,52 +332,6 @@ func (r *Registry) admitLocked(q *queue, w *waiter, pools []Pool, c Choice, now 
 	r.grantLocked(w, pools, c)
 }
 
-// shortage returns what need lacks in pools, if anything.
-func shortage(pools []Pool, need *Need) (short Shortage, is bool) {
-	short = OfPrefill
-	for i := range pools {
-		p := &pools[i]
-		if !slices.ContainsFunc(p.Prefill, func(l *Load) bool { return l.HasRoom(need) }) {
-			continue
-		}
-		short = OfDecode
-		if slices.ContainsFunc(p.Decode, func(l *Load) bool { return l.HasRoom(need) }) {
-			return short, false
-		}
-	}
-	return short, true
-}
-
-// barred returns what nobody can have because all who could give it are barred.
-func barred(pools []Pool, now time.Time) Shortage {
-	for i := range pools {
-		if slices.ContainsFunc(pools[i].Prefill, func(l *Load) bool { return !l.Worker.barred.After(now) }) {
-			return OfDecode
-		}
-	}
-	return OfPrefill
-}
-
-// expireLocked refuses those in line that have waited too long. It returns when
-// the next one will have.
-func (r *Registry) expireLocked(q *queue, now time.Time) (again time.Time) {
-	_, most := r.cfg.Admission.most(q.lacks)
-	for w := q.line.oldest(); w != nil; w = q.line.oldest() {
-		if end := w.Since.Add(most); end.After(now) {
-			return end
-		}
-		q.line.leave(w)
-		w.granted <- q.shed(true, now)
-	}
-	return time.Time{}
-}
-
-// shed returns the error for a request of q that is not let in.
-func (q *queue) shed(timedOut bool, now time.Time) error {
-	q.flow.press(now, !timedOut || q.flow.pressed)
-	return &ShedError{Shortage: q.lacks, TimedOut: timedOut, RetryAfter: q.flow.retryAfter(now, q.line.waiting)}
-}
-
 // fail answers everyone in q that there is no pair.
 func (q *queue) fail(err error) {
 	for _, w := range q.tried {
