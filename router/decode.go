@@ -20,7 +20,9 @@ func (a *attempt) decode() {
 	l := &a.legs[workers.Decode]
 	answer, err := a.askDecode(l)
 	if err == nil {
-		err = a.relay(l, answer)
+		if err = a.relay(l, answer); err == nil {
+			l.lease.Generated(int(a.usage.Completion), true)
+		}
 	}
 	a.end(l, err)
 	e, failed := errors.AsType[*Error](err)

@@ -1,14 +1,13 @@
 package workers
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
-	// firstRate is how many steps a second an engine is taken to make until an
-	// answer has ended.
-	firstRate = 30
-
-	// rateWeight and waitWeight are the weights of one more observation.
-	rateWeight, waitWeight = 1.0 / 16, 1.0 / 16
+	// waitWeight is the weight of one more observation.
+	waitWeight = 1.0 / 16
 
 	// outlookLasts is how many steps an outlook is good for.
 	outlookLasts = 8
@@ -45,10 +44,10 @@ type ledger struct {
 	begun   float64 // and of those whose answer has, less the step at which each did
 	running float64 // how many these are
 
-	now   float64 // of what is counted here, in seconds since epoch
-	steps float64 // that the engine has made: each gives every answer a token
-	rate  float64 // of them in a second
-	wait  float64 // seconds from a grant to the first token
+	now   float64  // of what is counted here, in seconds since epoch
+	steps float64  // that the engine has made: each gives every answer a token
+	rate  stepRate // of them
+	wait  float64  // seconds from a grant to the first token
 
 	prompts, answers float64 // tokens of those that have ended, the old ones counting less
 
@@ -64,12 +63,12 @@ func (l *ledger) known() bool { return l.capacity > 0 }
 // until then.
 func (l *ledger) advance(now time.Time) span {
 	if l.epoch.IsZero() {
-		l.epoch, l.rate = now, firstRate
+		l.epoch, l.rate = now, newStepRate()
 		l.others.until = othersFirst
 	}
 	if passed := now.Sub(l.epoch).Seconds() - l.now; passed > 0 {
 		l.now += passed
-		l.steps += passed * l.rate
+		l.steps += passed * l.rate.value
 	}
 	return l.held()
 }
@@ -105,11 +104,32 @@ func (l *ledger) report(r *Report, now time.Time) {
 	first := !l.known()
 	l.capacity, l.reported = r.KVCapacity, at
 	l.block, l.context = atLeast(r.BlockSize, 0), atLeast(r.MaxContext, 0)
+	l.rate.report(at, r)
+	l.restate()
 	l.mark(before)
-	l.others.learn(l.now, r.KVUsed, l.capacity, l.trail.around(at))
+	ours, blind := l.trail.around(at), l.rate.blind(at)
+	if blind {
+		ours.most = math.Inf(1)
+	}
+	l.others.learn(l.now, r.KVUsed, l.capacity, ours)
+	if !blind && ours.least > l.capacity/2 {
+		l.others.alone(l.now, l.capacity)
+	}
 	l.look()
-	if first || l.ration.over(at) && !l.rationHidden() {
+	if first || !blind && l.ration.over(at) && !l.rationHidden() {
 		l.ration = l.rationNow()
+	}
+}
+
+// restate counts anew what answers have grown, once it is known how fast.
+func (l *ledger) restate() {
+	if !l.rate.settled(l.now) {
+		return
+	}
+	for _, c := range l.claims {
+		if c.stage == claimBegun {
+			l.setGrown(c, min((l.now-c.since)*l.rate.value, c.limit))
+		}
 	}
 }
 
@@ -204,21 +224,13 @@ func (l *ledger) begin(c *claim, now time.Time) {
 	}
 	before := l.advance(now)
 	c.stage, c.began, c.since = claimBegun, l.steps, l.now
+	if l.rate.began < 0 {
+		l.rate.began = l.now
+	}
 	l.sent -= c.prompt
 	l.begun += c.prompt - c.began
 	l.running++
 	l.wait += (l.now - c.granted - l.wait) * waitWeight
-	l.mark(before)
-}
-
-// grow notes how many tokens of an answer have come. It need not be told: in
-// between, and of answers of which it is not seen, it is reckoned.
-func (l *ledger) grow(c *claim, tokens int, now time.Time) {
-	if c.stage != claimBegun {
-		return
-	}
-	before := l.advance(now)
-	l.setGrown(c, float64(tokens))
 	l.mark(before)
 }
 
@@ -261,7 +273,8 @@ func (l *ledger) endBegun(c *claim, tokens int, whole bool, before span) {
 	if tokens >= 0 {
 		grown = float64(tokens)
 		if took := l.now - c.since; took > 0 && tokens >= 8 {
-			l.rate += (grown/took - l.rate) * rateWeight
+			l.rate.saw(grown, took)
+			l.restate()
 		}
 	}
 	l.prompts += (c.prompt - l.prompts) * growthWeight
@@ -303,7 +316,7 @@ func (l *ledger) foresee(c *claim) {
 	if c.stage == claimBegun {
 		f.grown = max(l.steps-c.began, 0)
 	} else {
-		f.wait = max(c.granted+l.wait-l.now, 0) * l.rate
+		f.wait = max(c.granted+l.wait-l.now, 0) * l.rate.value
 	}
 	f.foresee(&c.habits.lengths)
 }

@@ -17,6 +17,10 @@ const (
 	// the error of an estimate.
 	othersNoise = 0.04
 
+	// othersForget is what part of so little is kept at a report that can be
+	// explained without.
+	othersForget = 7.0 / 8
+
 	// othersLast is how long, in seconds, others are reckoned with after they
 	// were last seen. A router that starts reckons with them for the first
 	// minute: the process whose place it takes may still be there.
@@ -33,6 +37,7 @@ type others struct {
 	settled float64 // of what they held, what will not grow
 	at      float64 // when the last two were true
 	until   float64 // when they are not reckoned with any more
+	seen    bool    // they were there once
 }
 
 // learn takes in that used tokens were held at a time when our own held as
@@ -40,13 +45,25 @@ type others struct {
 // whether an engine has given a request that waits its blocks is not known.
 func (o *others) learn(now, used, capacity float64, ours span) {
 	most := o.mostAt(now)
-	o.held = min(max(o.held, used-ours.most), used-ours.least)
+	held := o.held
+	if math.Abs(held) < othersNoise*capacity {
+		held *= othersForget
+	}
+	o.held = min(max(held, used-ours.most), used-ours.least)
 	o.most = max(o.held, most)
 	o.settled += (max(o.held, 0) - o.settled) * (1 - math.Exp((o.at-now)/othersSettle))
 	o.settled = min(o.settled, max(o.held, 0))
 	o.at = now
 	if o.held > othersNoise*capacity {
-		o.until = now + othersLast
+		o.until, o.seen = now+othersLast, true
+	}
+}
+
+// alone notes that ours held a good part of the engine. If nobody else was ever
+// seen, there is nobody else.
+func (o *others) alone(now, capacity float64) {
+	if !o.seen && o.mostAt(now) <= othersNoise*capacity {
+		o.until = min(o.until, now)
 	}
 }
 
