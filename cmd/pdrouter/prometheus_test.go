@@ -100,7 +100,8 @@ func TestPrometheusShowsOneWorkerRise(t *testing.T) {
 			f := newFleet(t, fleetPlan{dialect: dialect, engine: computes})
 			p, client := startPrometheus(t, f.scrape.Addr().String()), newClient(t)
 			var rise map[string]float64
-			if !eventually(func() bool { rise = p.byWorker(t, query); return len(rise) == len(f.engines()) }) {
+			known := func() bool { rise = p.byWorker(t, query); return len(rise) == len(f.engines()) }
+			if !eventually(known) && !eventually(known) && !eventually(known) { // it starts slowly on a busy machine
 				t.Fatalf("before any request %s = %v, want all workers", query, rise)
 			}
 			for range times {
