@@ -88,7 +88,7 @@ func (m *meter) pass(rate float64, now time.Time) (ok bool, again time.Time) {
 	} else {
 		m.left = min(m.left+rate*max(now.Sub(m.at).Seconds(), 0), burst)
 	}
-	m.at = now
+	m.at = later(m.at, now) // who waited for the lock may come with an earlier time
 	if m.left >= 1 {
 		return true, time.Time{}
 	}

@@ -241,6 +241,58 @@ func TestLargeRequestsAreNotPassedForEver(t *testing.T) {
 	})
 }
 
+// TestOneWorkerIsKept: for a request that has no room for long, one decode worker
+// is kept; the others serve whoever comes.
+func TestOneWorkerIsKept(t *testing.T) {
+	for name, chooser := range map[string]Chooser{"chosen one by one": least{}, "planned": &keeper{free: 1 << 30, byRoom: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := admitting(t, 2, chooser, func(*Admission) {})
+				fill(r, 50)
+				large := come(t, r, "", Need{Prompt: Prompt{Bytes: 100}})
+				time.Sleep(overtaking)
+				used := map[*Worker]bool{}
+				for range 6 {
+					small := come(t, r, "", Need{Prompt: Prompt{Bytes: 10}})
+					if len(small.came) != 1 {
+						t.Fatal("a small request waits, though one decode worker is kept for nobody")
+					}
+					used[small.pair.Decode.Worker] = true
+				}
+				if len(used) != 1 {
+					t.Errorf("small requests went to %d decode workers, want one: the other is kept", len(used))
+				}
+				fill(r, 100)
+				synctest.Wait()
+				if len(large.came) != 1 || used[large.pair.Decode.Worker] {
+					t.Error("the large request does not get the worker that was kept for it")
+				}
+				for range 4 {
+					small := come(t, r, "", Need{Prompt: Prompt{Bytes: 10}})
+					used[small.pair.Decode.Worker] = true
+				}
+				if len(used) != 2 {
+					t.Error("the worker is still kept, though nobody waits for it")
+				}
+			})
+		})
+	}
+}
+
+// TestTriedAgainIsBounded: who was tried before and finds no room waits as long as
+// others may.
+func TestTriedAgainIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := admitting(t, 1, least{}, func(a *Admission) { a.QueueTimeout = 7 * time.Second })
+		fill(r, 0)
+		begin := time.Now()
+		again := come(t, r, "", Need{Prompt: Prompt{Bytes: 1}, Avoid: []Avoid{{Prefill: worker(t, r, "prefill-0")}}})
+		if shed, ok := errors.AsType[*ShedError](<-again.came); !ok || !shed.TimedOut || time.Since(begin) != 7*time.Second {
+			t.Errorf("it was refused with %v after %v, want a time-out after 7s", shed, time.Since(begin))
+		}
+	})
+}
+
 // TestNobodyWaitsForEver comes and leaves at random, in all classes, and in the
 // end everyone has been served, refused, or has left.
 func TestNobodyWaitsForEver(t *testing.T) {

@@ -40,6 +40,7 @@ type Need struct {
 	Avoid []Avoid
 
 	habits *habits // of its model
+	number uint64  // of who waits; 0: nobody does
 }
 
 // An Avoid names a worker, or, with both set, a pair.
@@ -65,6 +66,8 @@ type Load struct {
 	// MostInFlight bounds InFlight; 0: nothing does.
 	MostInFlight int
 
+	kept uint64 // the number of the request that it is kept for; 0: for none
+
 	// Space is that of a decode worker. Nil: it has space for everything.
 	Space Space
 
@@ -85,6 +88,9 @@ type Space interface {
 
 // HasRoom reports whether the worker has room for one more request.
 func (l *Load) HasRoom(need *Need) bool {
+	if l.kept != 0 && l.kept != need.number {
+		return false
+	}
 	return (l.MostInFlight == 0 || l.InFlight < l.MostInFlight) && (l.Space == nil || l.Space.Has(need))
 }
 

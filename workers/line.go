@@ -47,7 +47,7 @@ func (l *line) enter(w *waiter) {
 	g.waiting++
 	l.waiting++
 	l.tenants.came++
-	w.number = l.tenants.came
+	w.Need.number = l.tenants.came
 }
 
 func (l *line) newGroup(key groupKey) *group {
@@ -106,14 +106,14 @@ func (l *line) front(dst []*Waiter, most int) []*Waiter {
 }
 
 func compareGroups(a, b *group) int {
-	return cmp.Or(cmp.Compare(b.class, a.class), cmp.Compare(a.tenant.served, b.tenant.served), cmp.Compare(a.first.number, b.first.number))
+	return cmp.Or(cmp.Compare(b.class, a.class), cmp.Compare(a.tenant.served, b.tenant.served), cmp.Compare(a.first.Need.number, b.first.Need.number))
 }
 
 // oldest returns the request that waits longest; nil if there is none.
 func (l *line) oldest() *waiter {
 	var oldest *waiter
 	for _, g := range l.groups {
-		if oldest == nil || g.first.number < oldest.number {
+		if oldest == nil || g.first.Need.number < oldest.Need.number {
 			oldest = g.first
 		}
 	}
@@ -125,7 +125,7 @@ func (l *line) oldest() *waiter {
 // that fills the line keeps nobody else out of it. There must be one.
 func (l *line) spared() *waiter {
 	g := slices.MinFunc(l.groups, func(a, b *group) int {
-		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(b.waiting, a.waiting), cmp.Compare(b.last.number, a.last.number))
+		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(b.waiting, a.waiting), cmp.Compare(b.last.Need.number, a.last.Need.number))
 	})
 	return g.last
 }

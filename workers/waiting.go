@@ -12,7 +12,7 @@ const (
 	maxSeen = 512
 
 	// overtaking is for how long requests that have room may pass one that has
-	// none. Then they wait for it, or it would wait for ever.
+	// none. Then a decode worker is kept for it, or it would wait for ever.
 	overtaking = 5 * time.Second
 )
 
@@ -25,20 +25,20 @@ type waiter struct {
 	granted chan error // gets one value: nil, the leases are granted, or why there are none
 
 	group          *group // in the line; nil: it is not there
-	number         uint64 // likewise; it grows
 	before, behind *waiter
 }
 
 // A queue is the requests for one model that have no pair yet. They wait
 // because there is no room for them, or a Planner keeps them, or for
-// backpressure to end. Nobody polls: whatever may change their lot serves the
-// queue anew.
+// backpressure to end. Whatever may change their lot serves the queue anew; none
+// of them looks by itself.
 type queue struct {
 	model string
 	line  line
 	tried []*waiter // those that had a pair before: each goes as soon as there is one
 	lacks Shortage  // what those in line wait for
 	flow  flow      // of those in line
+	kept  *Load     // a decode worker that is kept for one of them; nil: none is
 	timer *time.Timer
 }
 
@@ -171,7 +171,11 @@ func (r *Registry) serveAllLocked() {
 func (r *Registry) serveLocked(q *queue, now time.Time) {
 	r.now = now
 	pools := r.pools[q.model]
+	if q.line.waiting == 0 {
+		q.letGo()
+	}
 	if len(pools) == 0 {
+		q.letGo()
 		q.fail(r.whyNoneLocked(q.model))
 		return
 	}
@@ -190,6 +194,11 @@ func (r *Registry) serveTriedLocked(q *queue, pools []Pool, now time.Time) (agai
 	rest := q.tried[:0]
 	for _, w := range q.tried {
 		granted, until, err := r.chooseLocked(w, pools, now)
+		end := w.Need.At.Add(r.cfg.Admission.QueueTimeout)
+		if !granted && err == nil && !end.After(now) {
+			err = q.shed(true, now)
+		}
+		again = earlier(again, end)
 		switch {
 		case granted:
 		case err != nil:
@@ -269,15 +278,7 @@ func (r *Registry) planLocked(q *queue, pools []Pool, now time.Time) (granted bo
 	seen := q.line.front(r.scratch.seen[:0], maxSeen)
 	r.scratch.seen = seen
 	q.lacks = OfPrefill
-	for i, w := range seen {
-		if now.Sub(w.Since) < overtaking {
-			continue
-		}
-		if short, is := shortage(left, &w.Need); is {
-			q.lacks, seen = short, seen[:i+1]
-			break
-		}
-	}
+	q.keep(seen, left, now)
 	grant, wake := r.planner.Next(now, seen, left)
 	if grant.Waiter < 0 {
 		if short, is := shortage(left, &seen[0].Need); is {
@@ -299,6 +300,9 @@ func (r *Registry) nextLocked(q *queue, pools []Pool, now time.Time) (granted bo
 	r.scratch.seen = seen
 	for i := range seen {
 		w := seen[i].of
+		if i == 0 {
+			q.keep(seen, pools, now)
+		}
 		left := r.candidatesLocked(pools, &w.Need, now)
 		if len(left) > 0 {
 			w.Need.At = now
@@ -314,16 +318,54 @@ func (r *Registry) nextLocked(q *queue, pools []Pool, now time.Time) (granted bo
 		if i == 0 {
 			q.lacks, _ = shortage(all, &w.Need)
 		}
-		if now.Sub(w.Since) >= overtaking {
-			break
-		}
 	}
 	return false, now.Add(roomAgain), nil
+}
+
+// keep keeps a decode worker for the first request that others have passed for
+// long: nobody else is given it until that one has room there. It keeps one at
+// most, that which has least to do, and lets go of it when the request has gone.
+func (q *queue) keep(seen []*Waiter, pools []Pool, now time.Time) {
+	if q.kept != nil {
+		if slices.ContainsFunc(seen, func(w *Waiter) bool { return w.Need.number == q.kept.kept }) {
+			return
+		}
+		q.letGo()
+	}
+	for _, w := range seen {
+		if now.Sub(w.Since) < overtaking {
+			continue
+		}
+		if short, is := shortage(pools, &w.Need); !is || short != OfDecode {
+			continue
+		}
+		for i := range pools {
+			for _, l := range pools[i].Decode {
+				if l.kept == 0 && (q.kept == nil || l.before(q.kept)) {
+					q.kept = l
+				}
+			}
+		}
+		if q.kept != nil {
+			q.kept.kept = w.Need.number
+		}
+		return
+	}
+}
+
+// letGo gives the decode worker that is kept to whoever comes.
+func (q *queue) letGo() {
+	if q.kept != nil {
+		q.kept.kept, q.kept = 0, nil
+	}
 }
 
 // admitLocked grants w, which is in line, its leases.
 func (r *Registry) admitLocked(q *queue, w *waiter, pools []Pool, c Choice, now time.Time) {
 	q.line.leave(w)
+	if q.kept != nil && q.kept.kept == w.Need.number {
+		q.letGo()
+	}
 	if r.cfg.Admission.Rate > 0 {
 		r.meter.take()
 	}

@@ -21,7 +21,8 @@ type keeper struct {
 	free    int // how many may go
 	wake    time.Duration
 	asked   int
-	waiting int // when it was asked last
+	waiting int  // when it was asked last
+	byRoom  bool // it grants the first that has room, to who has done least
 	ended   []Prefilled
 	seats   []int // of ended
 	told    []string
@@ -38,10 +39,28 @@ func (k *keeper) Next(now time.Time, waiting []*Waiter, pools []Pool) (Grant, ti
 		}
 		return NoGrant(), now.Add(k.wake)
 	}
+	if k.byRoom {
+		return grantByRoom(waiting, pools), time.Time{}
+	}
 	k.free--
 	c := k.Choose(waiting[0].Need, pools)
 	c.Expect = Expectation{Ticket: uint64(k.asked), Blocks: len(waiting[0].Need.Prompt.Chain)}
 	return Grant{Waiter: 0, Choice: c}, time.Time{}
+}
+
+func grantByRoom(waiting []*Waiter, pools []Pool) Grant {
+	for i, w := range waiting {
+		best := -1
+		for j, l := range pools[0].Decode {
+			if l.HasRoom(&w.Need) && (best < 0 || l.before(pools[0].Decode[best])) {
+				best = j
+			}
+		}
+		if best >= 0 {
+			return Grant{Waiter: i, Choice: Choice{Decode: best}}
+		}
+	}
+	return NoGrant()
 }
 
 func (k *keeper) let(n int) {
