@@ -97,7 +97,7 @@ func (k *kvCase) run(t *testing.T, change func(*Config)) time.Duration {
 		})
 	}
 	warm.Wait()
-	drift := watchKV(fleets[:1])
+	drift := watchKV(fleets[0])
 	began := time.Now()
 	var all sync.WaitGroup
 	for i := range kvBurst {
@@ -115,10 +115,10 @@ func (k *kvCase) run(t *testing.T, change func(*Config)) time.Duration {
 	return took
 }
 
-// watchKV compares what ledgers believe with what engines hold, every 20 ms,
+// watchKV compares what the router believes with what engines hold, every 20 ms,
 // until it is called off. It returns the differences, and how full the engines
 // were on average, as shares of their capacity.
-func watchKV(fleets []*fleet) (end func() (off []float64, used float64)) {
+func watchKV(f *fleet) (end func() (off []float64, used float64)) {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	var all []float64
 	full := 0.0
@@ -132,16 +132,16 @@ func watchKV(fleets []*fleet) (end func() (off []float64, used float64)) {
 				return
 			case <-tick.C:
 			}
-			for _, f := range fleets {
-				for _, s := range f.registry.Statuses() {
-					i := slices.IndexFunc(f.decode, func(e *sim.Engine) bool { return e.URL() == s.Worker.URL })
-					if i < 0 || math.IsNaN(s.KVSpace.Used) {
-						continue
-					}
-					truth := f.decode[i].Stats()
-					full += float64(truth.UsedTokens) / float64(truth.CapacityTokens)
-					all = append(all, math.Abs(s.KVSpace.Used-float64(truth.UsedTokens))/float64(truth.CapacityTokens))
+			for _, e := range f.decode {
+				before := e.Stats()
+				used := f.believedUsed(e.URL())
+				after := e.Stats()
+				if math.IsNaN(used) {
+					continue
 				}
+				capacity := float64(before.CapacityTokens)
+				all = append(all, beyond(used, float64(before.UsedTokens), float64(after.UsedTokens))/capacity)
+				full += float64(after.UsedTokens) / capacity
 			}
 		}
 	}()
@@ -152,6 +152,20 @@ func watchKV(fleets []*fleet) (end func() (off []float64, used float64)) {
 		return all, full / float64(max(len(all), 1))
 	}
 }
+
+// believedUsed returns how many tokens of KV the router believes a decode engine
+// has in use; NaN if it does not know.
+func (f *fleet) believedUsed(url string) float64 {
+	for _, s := range f.registry.Statuses() {
+		if s.Worker.URL == url {
+			return s.KVSpace.Used
+		}
+	}
+	return math.NaN()
+}
+
+// beyond returns how far v is from what lies between two others.
+func beyond(v, a, b float64) float64 { return max(min(a, b)-v, v-max(a, b), 0) }
 
 // at returns what a share of sorted values is at most.
 func at(sorted []float64, share float64) float64 {
