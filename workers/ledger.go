@@ -53,6 +53,8 @@ type ledger struct {
 
 	outlook outlook
 	looked  float64 // the step of which outlook is
+	peak    float64 // of the outlook, with all to spare that ever is
+	peaked  bool    // peak is up to date
 	asking  claim   // of the request that is being looked at
 }
 
@@ -151,6 +153,7 @@ func (l *ledger) grant(c *claim, n need, now time.Time) {
 	l.unsent += c.prompt
 	l.foresee(c)
 	l.outlook.add(&c.course, 1)
+	l.peaked = false
 	l.mark(before)
 }
 
@@ -196,6 +199,7 @@ func (l *ledger) promptIs(c *claim, tokens int, now time.Time) {
 	l.outlook.add(&c.course, -1)
 	c.course.prompt = c.prompt
 	l.outlook.add(&c.course, 1)
+	l.peaked = false
 	l.mark(before)
 }
 
@@ -261,6 +265,7 @@ func (l *ledger) end(c *claim, tokens int, whole bool, now time.Time) {
 	l.claims[last] = nil
 	l.claims = l.claims[:last]
 	l.outlook.add(&c.course, -1)
+	l.peaked = false
 	c.stage = claimNone
 	if last == 0 { // what rounding has left
 		l.unsent, l.sent, l.begun, l.running, l.outlook = 0, 0, 0, 0, outlook{}
@@ -295,7 +300,7 @@ func (l *ledger) endBegun(c *claim, tokens int, whole bool, before span) {
 
 // look makes the outlook anew.
 func (l *ledger) look() {
-	l.outlook, l.looked = outlook{}, l.steps
+	l.outlook, l.looked, l.peaked = outlook{}, l.steps, false
 	for _, c := range l.claims {
 		lengths := &c.habits.lengths
 		if c.stage == claimBegun {
