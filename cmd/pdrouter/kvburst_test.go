@@ -175,22 +175,26 @@ func at(sorted []float64, share float64) float64 {
 	return sorted[int(share*float64(len(sorted)-1))]
 }
 
+// knownRoom returns how long the burst takes if it is known beforehand how many
+// requests engines have space for.
+func knownRoom(t *testing.T, dialect string) (took time.Duration) {
+	t.Run("known beforehand, "+dialect, func(t *testing.T) {
+		k := kvCase{dialect: dialect, interval: time.Second, routers: 1}
+		took = k.run(t, func(c *Config) {
+			c.Workers.NoReports, c.Workers.Admission.MaxInFlight = true, 2*kvRoom
+		})
+	})
+	return took
+}
+
 // A burst waits in the router for space: none fails, no engine preempts, and it
-// takes about as long as where it is known beforehand how many requests engines
-// have space for.
+// takes about as long as where the room is known. What takes much longer is
+// tried once more, as others use this machine too.
 func TestBurstWaitsForSpace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes a minute")
 	}
-	known := map[string]time.Duration{} // by dialect
-	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
-		t.Run("known beforehand, "+dialect, func(t *testing.T) {
-			k := kvCase{dialect: dialect, interval: time.Second, routers: 1}
-			known[dialect] = k.run(t, func(c *Config) {
-				c.Workers.NoReports, c.Workers.Admission.MaxInFlight = true, 2*kvRoom
-			})
-		})
-	}
+	known := map[string]time.Duration{sim.SGLang: knownRoom(t, sim.SGLang), sim.VLLMNixl: knownRoom(t, sim.VLLMNixl)}
 	for _, k := range []kvCase{
 		{"reports of now", sim.SGLang, 200 * time.Millisecond, false, 0, 1, true},
 		{"reports of now", sim.VLLMNixl, 200 * time.Millisecond, false, 0, 1, true},
@@ -200,13 +204,19 @@ func TestBurstWaitsForSpace(t *testing.T) {
 		{"a second router", sim.SGLang, 200 * time.Millisecond, false, 100, 2, true},
 		{"a second router, nothing learnt", sim.VLLMNixl, 200 * time.Millisecond, false, 0, 2, false},
 	} {
-		t.Run(k.name+", "+k.dialect, func(t *testing.T) {
-			took := k.run(t, nil)
-			times := float64(took) / float64(known[k.dialect])
-			t.Logf("%.2f times as long as where the room is known, %.2f times the least", times, float64(took)/float64(kvBurst/(2*kvRoom)*kvAnswer*kvToken))
-			if k.bounded && times > 1.5 {
-				t.Errorf("it took %.2f times as long as where the room is known", times)
+		least := kvBurst / (2 * kvRoom) * kvAnswer * kvToken
+		measure := func(known time.Duration) (times float64) {
+			t.Run(k.name+", "+k.dialect, func(t *testing.T) {
+				took := k.run(t, nil)
+				times = float64(took) / float64(known)
+				t.Logf("%.2f times as long as where the room is known, %.2f times the least", times, float64(took)/float64(least))
+			})
+			return times
+		}
+		if times := measure(known[k.dialect]); k.bounded && times > 1.5 {
+			if times = measure(knownRoom(t, k.dialect)); times > 1.5 {
+				t.Errorf("%s: twice %.2f times as long as where the room is known", k.name, times)
 			}
-		})
+		}
 	}
 }
