@@ -64,7 +64,7 @@ func (l *ledger) fits(n need, now time.Time) space {
 	switch {
 	case c.prompt > l.capacity:
 		return spaceNever
-	case len(l.claims) == 0 && (l.others.held <= othersNoise*l.capacity || l.others.mostAt(l.now)+c.prompt <= l.capacity):
+	case len(l.claims) == 0 && (l.others.held <= othersNoise*l.capacity || l.others.mostAt(l.steps)+c.prompt <= l.capacity):
 		return spaceNow
 	}
 	n.habits.lengths.refresh()
@@ -97,7 +97,7 @@ func (l *ledger) roomy(c *claim) bool {
 	if most > l.ration.most && l.rationed() {
 		return false
 	}
-	return most+l.others.needs(l.now, l.growth())+l.margin() <= l.capacity
+	return most+l.others.needs(l.steps, l.growth())+l.margin() <= l.capacity
 }
 
 // needs returns how much KV will have to be there for ours, if they come as in
@@ -107,7 +107,7 @@ func (l *ledger) roomy(c *claim) bool {
 func (l *ledger) needs(o *outlook, seen float64) (ours, all float64) {
 	uncertain := 1 + float64(len(l.claims)+1)/(seen+1)
 	ours = o.peak(deviations * math.Sqrt(uncertain))
-	return ours, ours + l.others.needs(l.now, l.growth()) + l.margin()
+	return ours, ours + l.others.needs(l.steps, l.growth()) + l.margin()
 }
 
 // growth returns by what factor new requests of others are expected to grow:

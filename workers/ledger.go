@@ -113,9 +113,12 @@ func (l *ledger) report(r *Report, now time.Time) {
 	if blind {
 		ours.most = math.Inf(1)
 	}
-	l.others.learn(l.now, r.KVUsed, l.capacity, ours)
-	if !blind && ours.least > l.capacity/2 {
-		l.others.alone(l.now, l.capacity)
+	l.others.learn(l.steps, r.KVUsed, l.capacity, ours)
+	switch noise := othersNoise * l.capacity; {
+	case l.others.held > noise:
+		l.others.until, l.others.seen = l.now+othersLast, true
+	case !blind && ours.least > l.capacity/2 && !l.others.seen && l.others.mostAt(l.steps) <= noise:
+		l.others.until = min(l.others.until, l.now) // there is nobody else
 	}
 	l.look()
 	if first || !blind && l.ration.over(at) && !l.rationHidden() {

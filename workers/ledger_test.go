@@ -83,10 +83,10 @@ func TestLedgerSeesOthers(t *testing.T) {
 	if got := used(l, 4); got != 0 {
 		t.Errorf("%.0f tokens in use, want none, as the engine says", got)
 	}
-	if got := l.others.mostAt(l.now); got < 25e3 {
+	if got := l.others.mostAt(l.steps); got < 25e3 {
 		t.Errorf("%.0f tokens are left to others, want nearly what they just had", got)
 	}
-	if got := l.others.mostAt(l.now + 60); got > 100 {
+	if got := l.others.mostAt(l.steps + 60*firstRate); got > 100 {
 		t.Errorf("%.0f tokens are left to others who had none for a minute", got)
 	}
 }
