@@ -21,7 +21,7 @@ func (a *attempt) decode() {
 	answer, err := a.askDecode(l)
 	if err == nil {
 		if err = a.relay(l, answer); err == nil {
-			l.lease.Generated(int(a.usage.Completion), true)
+			l.lease.Generated(int(a.usage.Completion), !a.call.aborted)
 		}
 	}
 	a.end(l, err)

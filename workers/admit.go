@@ -15,6 +15,12 @@ const (
 	// that for what others do at the same moment. MostMargin is the most of all.
 	marginNow, marginAged, marginShared, mostMargin = 0.01, 0.005, 0.05, 0.2
 
+	// roomyShare is the most that a claim can add to an outlook's peak, as a
+	// share of what it takes: that of p + deviations sqrt(2 p (1 - p)), where p
+	// is its chance to be there, and the 2 what needs makes of it at most where
+	// no fewer answers have been seen than are there.
+	roomyShare = 2.7
+
 	// mostGrowth is by how much a new request of others is expected to grow at
 	// most; growthWeight is the weight of one more request of ours in what is
 	// expected.
@@ -58,10 +64,13 @@ func (l *ledger) fits(n need, now time.Time) space {
 	switch {
 	case c.prompt > l.capacity:
 		return spaceNever
-	case len(l.claims) == 0 && (l.others.held <= othersNoise*l.capacity || l.others.mostAt(l.now)+c.prompt <= l.capacity):
+	case len(l.claims) == 0 && (l.others.held <= othersNoise*l.capacity || l.others.mostAt(l.steps)+c.prompt <= l.capacity):
 		return spaceNow
 	}
 	n.habits.lengths.refresh()
+	if l.roomy(c) {
+		return spaceNow
+	}
 	l.foresee(c)
 	then := l.outlook
 	then.add(&c.course, 1)
@@ -72,6 +81,25 @@ func (l *ledger) fits(n need, now time.Time) space {
 	return spaceNow
 }
 
+// roomy reports whether there is space by a bound that is quickly worked out:
+// if a request took as much as any like it may, all of the time, and roomyShare
+// of it. Most engines are roomy most of the time.
+func (l *ledger) roomy(c *claim) bool {
+	lengths := &c.habits.lengths
+	if lengths.answers < float64(len(l.claims)+1) {
+		return false
+	}
+	if !l.peaked {
+		l.peak, l.peaked = l.outlook.peak(deviations*math.Sqrt2), true
+	}
+	answer := 1.5*lengths.longest + stepBegin(1) + l.wait*l.rate.value/2 // to the end of the outlook's step
+	most := l.peak + roomyShare*(c.prompt+min(c.limit, answer))
+	if most > l.ration.most && l.rationed() {
+		return false
+	}
+	return most+l.others.needs(l.steps, l.growth())+l.margin() <= l.capacity
+}
+
 // needs returns how much KV will have to be there for ours, if they come as in
 // an outlook, and how much for all. Seen is how many answers the outlook was
 // learnt from: how long answers are is as uncertain for all of ours together as
@@ -79,7 +107,7 @@ func (l *ledger) fits(n need, now time.Time) space {
 func (l *ledger) needs(o *outlook, seen float64) (ours, all float64) {
 	uncertain := 1 + float64(len(l.claims)+1)/(seen+1)
 	ours = o.peak(deviations * math.Sqrt(uncertain))
-	return ours, ours + l.others.needs(l.now, l.growth()) + l.margin()
+	return ours, ours + l.others.needs(l.steps, l.growth()) + l.margin()
 }
 
 // growth returns by what factor new requests of others are expected to grow:

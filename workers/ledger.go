@@ -53,6 +53,8 @@ type ledger struct {
 
 	outlook outlook
 	looked  float64 // the step of which outlook is
+	peak    float64 // of the outlook, with all to spare that ever is
+	peaked  bool    // peak is up to date
 	asking  claim   // of the request that is being looked at
 }
 
@@ -111,9 +113,12 @@ func (l *ledger) report(r *Report, now time.Time) {
 	if blind {
 		ours.most = math.Inf(1)
 	}
-	l.others.learn(l.now, r.KVUsed, l.capacity, ours)
-	if !blind && ours.least > l.capacity/2 {
-		l.others.alone(l.now, l.capacity)
+	l.others.learn(l.steps, r.KVUsed, l.capacity, ours)
+	switch noise := othersNoise * l.capacity; {
+	case l.others.held > noise:
+		l.others.until, l.others.seen = l.now+othersLast, true
+	case !blind && ours.least > l.capacity/2 && !l.others.seen && l.others.mostAt(l.steps) <= noise:
+		l.others.until = min(l.others.until, l.now) // there is nobody else
 	}
 	l.look()
 	if first || !blind && l.ration.over(at) && !l.rationHidden() {
@@ -151,6 +156,7 @@ func (l *ledger) grant(c *claim, n need, now time.Time) {
 	l.unsent += c.prompt
 	l.foresee(c)
 	l.outlook.add(&c.course, 1)
+	l.peaked = false
 	l.mark(before)
 }
 
@@ -196,6 +202,7 @@ func (l *ledger) promptIs(c *claim, tokens int, now time.Time) {
 	l.outlook.add(&c.course, -1)
 	c.course.prompt = c.prompt
 	l.outlook.add(&c.course, 1)
+	l.peaked = false
 	l.mark(before)
 }
 
@@ -261,6 +268,7 @@ func (l *ledger) end(c *claim, tokens int, whole bool, now time.Time) {
 	l.claims[last] = nil
 	l.claims = l.claims[:last]
 	l.outlook.add(&c.course, -1)
+	l.peaked = false
 	c.stage = claimNone
 	if last == 0 { // what rounding has left
 		l.unsent, l.sent, l.begun, l.running, l.outlook = 0, 0, 0, 0, outlook{}
@@ -295,7 +303,7 @@ func (l *ledger) endBegun(c *claim, tokens int, whole bool, before span) {
 
 // look makes the outlook anew.
 func (l *ledger) look() {
-	l.outlook, l.looked = outlook{}, l.steps
+	l.outlook, l.looked, l.peaked = outlook{}, l.steps, false
 	for _, c := range l.claims {
 		lengths := &c.habits.lengths
 		if c.stage == claimBegun {

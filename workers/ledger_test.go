@@ -2,6 +2,7 @@ package workers
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -82,10 +83,10 @@ func TestLedgerSeesOthers(t *testing.T) {
 	if got := used(l, 4); got != 0 {
 		t.Errorf("%.0f tokens in use, want none, as the engine says", got)
 	}
-	if got := l.others.mostAt(l.now); got < 25e3 {
+	if got := l.others.mostAt(l.steps); got < 25e3 {
 		t.Errorf("%.0f tokens are left to others, want nearly what they just had", got)
 	}
-	if got := l.others.mostAt(l.now + 60); got > 100 {
+	if got := l.others.mostAt(l.steps + 60*firstRate); got > 100 {
 		t.Errorf("%.0f tokens are left to others who had none for a minute", got)
 	}
 }
@@ -296,5 +297,52 @@ func BenchmarkLedger(b *testing.B) {
 				lease(l, h, c, at)
 			}
 		})
+	}
+}
+
+// TestRoomyIsNeverWrong: what has room by the quick bound has room.
+func TestRoomyIsNeverWrong(t *testing.T) {
+	dice := rand.New(rand.NewPCG(5, 6))
+	yes := 0
+	for range 300 {
+		l, h := &ledger{}, newHabits()
+		for range 1 + dice.IntN(60) {
+			n := dice.ExpFloat64() * 300
+			h.promptIs(4000, 1000)
+			h.lengths.pass(-1, binOf(n))
+			h.lengths.end(binOf(n))
+		}
+		say(l, 0, 0, 100e3, 0)
+		l.wait = dice.Float64() * 3
+		at := 1.0
+		for range 60 {
+			at += dice.Float64()
+			n := need{h, 1000 + dice.IntN(20e3), dice.IntN(2) * dice.IntN(3000)}
+			l.fits(n, modelTime(at))
+			c := &l.asking
+			l.claimOf(c, n)
+			roomy := l.roomy(c)
+			l.foresee(c)
+			then := l.outlook
+			then.add(&c.course, 1)
+			ours, all := l.needs(&then, h.lengths.answers)
+			room := all <= l.capacity && (ours <= l.ration.most || !l.rationed())
+			if roomy && !room {
+				t.Fatalf("a request has room, but needs %.0f of %.0f, ours %.0f of a ration of %.0f", all, l.capacity, ours, l.ration.most)
+			}
+			if roomy {
+				yes++
+			}
+			if room {
+				c := &claim{}
+				l.grant(c, n, modelTime(at))
+				if dice.IntN(2) == 0 {
+					l.begin(c, modelTime(at))
+				}
+			}
+		}
+	}
+	if yes < 300 {
+		t.Errorf("only %d had room by the quick bound", yes)
 	}
 }

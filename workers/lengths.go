@@ -38,6 +38,7 @@ type lengths struct {
 
 	reaching [lengthBins]float64 // share of answers that come to where a bin begins
 	falling  [lengthBins]float64 // how much less it becomes with each token of the bin
+	longest  float64             // which hardly any is longer than
 }
 
 // binOf returns the bin of a length.
@@ -79,12 +80,16 @@ func (l *lengths) refresh() {
 		return
 	}
 	share, ends := 1.0, tailEnds*min(l.answers/tailLearnt, 1)
+	l.longest = lengthMost
 	for b := range lengthBins {
 		l.reaching[b] = share
 		unseen := ends * max(lengthPrior-l.entered[b], 0)
 		left := share * (1 - (l.ended[b]+unseen)/(l.entered[b]+lengthPrior))
 		l.falling[b] = (share - left) / (binBegin(b+1) - binBegin(b))
 		share = left
+		if share < leastChance {
+			l.longest = min(l.longest, binBegin(b+1))
+		}
 	}
 	l.dirty = false
 }

@@ -4,13 +4,13 @@ import "math"
 
 const (
 	// othersFade is how fast what others had at most is forgotten, once they
-	// have less: by half in so many seconds. What one of their requests leaves
+	// have less: by half in so many steps. What one of their requests leaves
 	// free, another of theirs is likely to take.
-	othersFade = 4
+	othersFade = 120
 
-	// othersSettle is in how many seconds requests of others are taken to have
+	// othersSettle is in how many steps requests of others are taken to have
 	// grown, as in the time constant of a mean.
-	othersSettle = 8
+	othersSettle = 240
 
 	// othersNoise is the share of the capacity from which on what we cannot
 	// explain by our own requests is taken for those of others, and not for
@@ -35,7 +35,7 @@ type others struct {
 	held    float64 // tokens, by the last report
 	most    float64 // the most that they held lately; it fades
 	settled float64 // of what they held, what will not grow
-	at      float64 // when the last two were true
+	at      float64 // the step at which the last two were true
 	until   float64 // when they are not reckoned with any more
 	seen    bool    // they were there once
 }
@@ -43,28 +43,17 @@ type others struct {
 // learn takes in that used tokens were held at a time when our own held as
 // many as ours says. What can be explained as it was before stays as it was:
 // whether an engine has given a request that waits its blocks is not known.
-func (o *others) learn(now, used, capacity float64, ours span) {
-	most := o.mostAt(now)
+func (o *others) learn(steps, used, capacity float64, ours span) {
+	most := o.mostAt(steps)
 	held := o.held
 	if math.Abs(held) < othersNoise*capacity {
 		held *= othersForget
 	}
 	o.held = min(max(held, used-ours.most), used-ours.least)
 	o.most = max(o.held, most)
-	o.settled += (max(o.held, 0) - o.settled) * (1 - math.Exp((o.at-now)/othersSettle))
+	o.settled += (max(o.held, 0) - o.settled) * (1 - math.Exp((o.at-steps)/othersSettle))
 	o.settled = min(o.settled, max(o.held, 0))
-	o.at = now
-	if o.held > othersNoise*capacity {
-		o.until, o.seen = now+othersLast, true
-	}
-}
-
-// alone notes that ours held a good part of the engine. If nobody else was ever
-// seen, there is nobody else.
-func (o *others) alone(now, capacity float64) {
-	if !o.seen && o.mostAt(now) <= othersNoise*capacity {
-		o.until = min(o.until, now)
-	}
+	o.at = steps
 }
 
 // ended notes that an ended claim held a share of all that ours held. What we
@@ -76,17 +65,17 @@ func (o *others) ended(share float64) {
 }
 
 // mostAt returns what has to be left to them now.
-func (o *others) mostAt(now float64) float64 {
-	return o.held + max(o.most-o.held, 0)*math.Exp2(-(now-o.at)/othersFade)
+func (o *others) mostAt(steps float64) float64 {
+	return o.held + max(o.most-o.held, 0)*math.Exp2(-(steps-o.at)/othersFade)
 }
 
 // needs returns what has to be left to them if what is new of theirs grows by a
 // factor.
-func (o *others) needs(now, growth float64) float64 {
+func (o *others) needs(steps, growth float64) float64 {
 	if o.held <= 0 {
 		return o.held
 	}
-	return max(o.mostAt(now), o.held+max(o.held-o.settled, 0)*(growth-1))
+	return max(o.mostAt(steps), o.held+max(o.held-o.settled, 0)*(growth-1))
 }
 
 // there reports whether they are to be reckoned with.

@@ -65,7 +65,7 @@ func (l *ledger) rationHidden() bool {
 // rationed reports whether ours have to leave others the chance to take their
 // part. Who has had half of an engine for itself goes on alone.
 func (l *ledger) rationed() bool {
-	return l.others.there(l.now) && (l.ours() < l.capacity/2 || l.others.mostAt(l.now) > othersNoise*l.capacity)
+	return l.others.there(l.now) && (l.ours() < l.capacity/2 || l.others.mostAt(l.steps) > othersNoise*l.capacity)
 }
 
 // rationNow returns a ration that begins now.
