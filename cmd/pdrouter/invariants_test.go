@@ -40,6 +40,13 @@ func TestInvariants(t *testing.T) {
 			s := newStorm(t, dialect, *scheduleSize)
 			s.run()
 			s.wantRest()
+			well := func() bool {
+				status, _ := post(t, s.clients[0], s.f.base+"/v1/completions", jsonOf(t, map[string]any{"model": "sim-model", "prompt": prompt(9, 100), "max_tokens": 1}))
+				return status == http.StatusOK
+			}
+			if !eventually(well) { // the last of a role whose breaker is open is tried within seconds
+				t.Error("nothing goes though nothing fails any more")
+			}
 			for i := range 8 { // and all is well again
 				complete(t, s.clients[i%2], s.f.base, prompt(i, 1000), 5)
 			}
