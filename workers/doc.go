@@ -39,6 +39,16 @@
 // else it returns at once and says when to come again. [Registry.LeasePair] does
 // the same for two workers that are named.
 //
+// # Space
+//
+// A decode worker has a ledger: how full its KV cache is by its last report and
+// by what its leases took and gave back since, how full it will be when answers
+// grow as answers have, and how much is left for others who use the engine. A
+// lease is granted only where there is a place and space ([Load.HasRoom]). The
+// ledger is told by [Lease.Sent], [Lease.Computed], [Lease.Began],
+// [Lease.Answering], [Lease.Generated] and [Lease.Done]; [Status] has what it
+// knows. Without reports of the KV cache requests are counted instead.
+//
 // # What engines tell
 //
 // An engine is asked how it is at an interval, by one goroutine
