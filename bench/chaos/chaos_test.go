@@ -86,7 +86,7 @@ pdrouter_legs_total{role="decode",worker="b",outcome="ok"} 3
 			t.Fatal(err)
 		}
 		got := ""
-		if err := nothingUnderWay(p); err != nil {
+		if err := nothingUnderWay(p, false); err != nil {
 			got = err.Error()
 		}
 		if got != name {
