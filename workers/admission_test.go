@@ -279,6 +279,28 @@ func TestOneWorkerIsKept(t *testing.T) {
 	}
 }
 
+// TestKeptWorkerIsLetGo: a decode worker is kept for nobody who is gone, though
+// nobody else of that model waits.
+func TestKeptWorkerIsLetGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := admitting(t, 1, least{}, func(*Admission) {})
+		fill(r, 50)
+		ctx, leave := context.WithCancel(t.Context())
+		_, came := apply(ctx, r, Need{Prompt: Prompt{Bytes: 100}})
+		time.Sleep(overtaking + roomAgain)
+		synctest.Wait()
+		load := &worker(t, r, "decode-0").load
+		if load.kept == 0 {
+			t.Fatal("no worker is kept")
+		}
+		leave()
+		<-came
+		if load.kept != 0 {
+			t.Error("the worker is kept for a request that has left")
+		}
+	})
+}
+
 // TestTriedAgainIsBounded: who was tried before and finds no room waits as long as
 // others may.
 func TestTriedAgainIsBounded(t *testing.T) {

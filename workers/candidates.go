@@ -34,9 +34,9 @@ type scratch struct {
 }
 
 // candidatesLocked returns what of pools is left for need at this moment, or,
-// without one, whether there is room or not. What
-// is to be avoided is left out as long as something else is there, pairs being
-// the first to be taken all the same.
+// without one, whether there is room or not. What is to be avoided is left out
+// as long as something else is there, pairs being the first to be taken all the
+// same.
 func (r *Registry) candidatesLocked(pools []Pool, need *Need, now time.Time) []Pool {
 	s := sieve{now: now, need: need}
 	if need != nil && len(need.Avoid) > 0 {

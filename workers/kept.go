@@ -1,19 +1,13 @@
 package workers
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // keep keeps a decode worker for the first request that others have passed for
-// long: nobody else is given it until that one has room there. It keeps one at
-// most, that which has least to do, and lets go of it when the request has gone.
+// long: nobody else is given it until that one has room there, or has left the
+// line. It keeps one at most, that which has least to do.
 func (q *queue) keep(seen []*Waiter, pools []Pool, now time.Time) {
 	if q.kept != nil {
-		if slices.ContainsFunc(seen, func(w *Waiter) bool { return w.Need.number == q.kept.kept }) {
-			return
-		}
-		q.letGo()
+		return
 	}
 	for _, w := range seen {
 		if now.Sub(w.Since) < overtaking {
@@ -36,9 +30,11 @@ func (q *queue) keep(seen []*Waiter, pools []Pool, now time.Time) {
 	}
 }
 
-// letGo gives the decode worker that is kept to whoever comes.
-func (q *queue) letGo() {
-	if q.kept != nil {
+// leaveLine takes w out of the line. A decode worker that was kept for it is
+// given to whoever comes, of this model or another.
+func (q *queue) leaveLine(w *waiter) {
+	if q.kept != nil && q.kept.kept == w.Need.number {
 		q.kept.kept, q.kept = 0, nil
 	}
+	q.line.leave(w)
 }

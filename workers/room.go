@@ -27,7 +27,8 @@ type room struct {
 	at      time.Time // when that was
 }
 
-// Has implements Space. A request that is larger than the whole cache has space: its engine says so in its own words.
+// Has implements Space. A request that is larger than the whole cache has space:
+// its engine says so in its own words.
 func (m *room) Has(n *Need) bool {
 	ask := need{habits: n.habits, bytes: n.Prompt.Bytes, limit: n.MaxTokens}
 	if ask.habits == nil || !m.ledger.known() {

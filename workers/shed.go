@@ -29,7 +29,7 @@ func (r *Registry) expireLocked(q *queue, now time.Time) (again time.Time) {
 		if end := w.Since.Add(most); end.After(now) {
 			return end
 		}
-		q.line.leave(w)
+		q.leaveLine(w)
 		w.granted <- q.shed(true, now)
 	}
 	return time.Time{}

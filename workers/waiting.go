@@ -100,7 +100,7 @@ func (r *Registry) enterLocked(w *waiter) error {
 	w.pair.Waited, w.pair.Lacked = true, q.lacks
 	if most, _ := r.cfg.Admission.most(q.lacks); q.line.waiting > most {
 		out := q.line.spared()
-		q.line.leave(out)
+		q.leaveLine(out)
 		out.granted <- q.shed(false, w.Need.At)
 	}
 	return nil
@@ -124,7 +124,7 @@ func (q *queue) leave(w *waiter) bool {
 		return false
 	}
 	if w.group != nil {
-		q.line.leave(w)
+		q.leaveLine(w)
 		return true
 	}
 	i := slices.Index(q.tried, w)
@@ -171,11 +171,7 @@ func (r *Registry) serveAllLocked() {
 func (r *Registry) serveLocked(q *queue, now time.Time) {
 	r.now = now
 	pools := r.pools[q.model]
-	if q.line.waiting == 0 {
-		q.letGo()
-	}
 	if len(pools) == 0 {
-		q.letGo()
 		q.fail(r.whyNoneLocked(q.model))
 		return
 	}
@@ -298,16 +294,17 @@ func (r *Registry) planLocked(q *queue, pools []Pool, now time.Time) (granted bo
 func (r *Registry) nextLocked(q *queue, pools []Pool, now time.Time) (granted bool, again time.Time, err error) {
 	seen := q.line.front(r.scratch.seen[:0], maxSeen)
 	r.scratch.seen = seen
+	q.keep(seen, pools, now)
 	for i := range seen {
 		w := seen[i].of
-		if i == 0 {
-			q.keep(seen, pools, now)
-		}
 		left := r.candidatesLocked(pools, &w.Need, now)
 		if len(left) > 0 {
 			w.Need.At = now
 			r.admitLocked(q, w, left, r.chooser.Choose(w.Need, left), now)
 			return true, time.Time{}, nil
+		}
+		if i > 0 {
+			continue // it has been said already what is lacking
 		}
 		all := r.candidatesLocked(pools, nil, now)
 		if len(all) == 0 {
@@ -315,19 +312,14 @@ func (r *Registry) nextLocked(q *queue, pools []Pool, now time.Time) (granted bo
 			again, err = r.whyBarredLocked(pools, now)
 			return false, again, err
 		}
-		if i == 0 {
-			q.lacks, _ = shortage(all, &w.Need)
-		}
+		q.lacks, _ = shortage(all, &w.Need)
 	}
 	return false, now.Add(roomAgain), nil
 }
 
 // admitLocked grants w, which is in line, its leases.
 func (r *Registry) admitLocked(q *queue, w *waiter, pools []Pool, c Choice, now time.Time) {
-	q.line.leave(w)
-	if q.kept != nil && q.kept.kept == w.Need.number {
-		q.letGo()
-	}
+	q.leaveLine(w)
 	if r.cfg.Admission.Rate > 0 {
 		r.meter.take()
 	}
@@ -348,7 +340,7 @@ func (q *queue) fail(err error) {
 
 func (q *queue) failLine(err error) {
 	for w := q.line.oldest(); w != nil; w = q.line.oldest() {
-		q.line.leave(w)
+		q.leaveLine(w)
 		w.granted <- err
 	}
 }
