@@ -37,6 +37,7 @@ func (a *attempt) send(l *leg, written transfer.Leg) (*exchange.Answer, error) {
 	worker := l.lease.Worker
 	if l.role == workers.Decode {
 		l.lease.Sent()
+		a.call.rec.Sent(time.Now())
 		if a.prefillFirst() {
 			a.answering()
 		}

@@ -73,6 +73,15 @@ func (c *course) takes(k int) float64 {
 	return c.prompt + min(c.grown+max(stepBegin(k+1)-c.wait, 0), max(c.limit, c.grown))
 }
 
+// expected returns the most tokens that c is expected to take at any moment.
+func (c *course) expected() float64 {
+	most := 0.0
+	for k := range c.moments {
+		most = max(most, float64(c.there[k])*c.takes(k))
+	}
+	return most
+}
+
 // add adds what a course takes, times sign.
 func (o *outlook) add(c *course, sign float64) {
 	for k := range c.moments {
