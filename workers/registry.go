@@ -35,6 +35,7 @@ type Registry struct {
 	pairBars []pairBar         // those that have not ended, and some that have
 	clock    uint64            // counts leases
 	scratch  scratch
+	sifts    uint64             // how often candidates were gathered
 	queues   map[string]*queue  // of the requests that wait, by model
 	now      time.Time          // of what is being served
 	habits   map[string]*habits // of requests, by model
