@@ -105,6 +105,7 @@ func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
 			return err
 		}
 		if t.isLost(last) {
+			c.rec.Again()
 			continue
 		}
 		if err := t.pause(last); err != nil {
@@ -162,6 +163,7 @@ func (t *trial) pause(e *Error) error {
 	}
 	wait := t.h.cfg.Retries.wait(t.tries)
 	t.h.met.Retried(endpointLabel(t.req.Endpoint()), t.tries, wait)
+	t.call.rec.Again()
 	if !sleep(ctx, wait) {
 		return errClientGone
 	}

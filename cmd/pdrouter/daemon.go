@@ -72,7 +72,9 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
 	d.met = metrics.New(d.collected, cfg.Metrics)
 	d.handler = router.New(cfg.Router, d.registry, d.met, log) //nolint:contextcheck // requests get their contexts from net/http
-	d.admin = admin.New(d.registry, log)
+	d.admin = admin.New(d.registry, admin.Seen{
+		Book: d.handler.Records(), Breakers: judge.Breakers, Draining: d.handler.Draining, Started: time.Now(), Version: build().Version,
+	}, log)
 	d.canaries = health.NewCanaries(judge, d.handler.Canary)
 	d.watch(judge, chooser)
 	return d, d.listen(ctx)
