@@ -126,7 +126,7 @@ func TestRequestsAreFoundByWhatIsAsked(t *testing.T) {
 func TestRequestsAreAskedRight(t *testing.T) {
 	s := newStage(t, 3)
 	for path, want := range map[string]int{
-		"/requests?modle=a": 400, "/requests?limit=0": 400, "/requests?limit=10001": 400, "/requests?limit=x": 400,
+		"/requests?models=a": 400, "/requests?limit=0": 400, "/requests?limit=10001": 400, "/requests?limit=x": 400,
 		"/requests?older-than=soon": 400, "/requests?model=a&model=b": 400, "/requests?status=200": 400, "/requests?limit=%zz": 400,
 		"/requests/finished?status=well": 400, "/requests/finished?failed=maybe": 400, "/requests/finished?phase=admit": 400,
 		"/requests/next?after=-1": 400, "/requests/unknown": 404, "/requests/x?number=y": 400, "/requests/a/b": 404,

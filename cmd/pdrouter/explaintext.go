@@ -17,8 +17,10 @@ func explain(s *screen, r *admin.RequestInfo) {
 	s.say("")
 	explainPhases(s, r)
 	s.say("")
-	explainFigures(s, r)
-	s.say("")
+	if r.PromptBytes > 0 {
+		explainFigures(s, r)
+		s.say("")
+	}
 	for i := range r.Attempts {
 		explainAttempt(s, i+1, &r.Attempts[i])
 	}
@@ -99,21 +101,7 @@ func phaseNote(r *admin.RequestInfo, phase string) string {
 
 // explainFigures says what is known in numbers.
 func explainFigures(s *screen, r *admin.RequestInfo) {
-	if r.PromptTokens != nil {
-		text := thousands(int(*r.PromptTokens)) + " in the prompt"
-		if r.CachedTokens != nil {
-			text += fmt.Sprintf(", %s of them in prefill's cache", thousands(int(*r.CachedTokens)))
-		}
-		if r.PredictedTokens != nil {
-			text += fmt.Sprintf(" (%s expected)", thousands(int(*r.PredictedTokens)))
-		}
-		if r.AnswerTokens != nil {
-			text += fmt.Sprintf("; %s in the answer", thousands(int(*r.AnswerTokens)))
-		}
-		s.wrap("  tokens    ", text)
-	} else {
-		s.wrap("  tokens    ", fmt.Sprintf("not known; the prompt has %s bytes", thousands(r.PromptBytes)))
-	}
+	s.wrap("  tokens    ", tokensText(r))
 	if r.TTFT != nil {
 		text := shortTime(*r.TTFT) + " to the first token"
 		if r.ITL != nil {
@@ -126,6 +114,24 @@ func explainFigures(s *screen, r *admin.RequestInfo) {
 	}
 }
 
+// tokensText says how many tokens there were.
+func tokensText(r *admin.RequestInfo) string {
+	if r.PromptTokens == nil {
+		return fmt.Sprintf("not known; the prompt has %s bytes", thousands(r.PromptBytes))
+	}
+	text := thousands(int(*r.PromptTokens)) + " in the prompt"
+	if r.CachedTokens != nil {
+		text += fmt.Sprintf(", %s of them in prefill's cache", thousands(int(*r.CachedTokens)))
+	}
+	if r.PredictedTokens != nil {
+		text += fmt.Sprintf(" (%s expected)", thousands(int(*r.PredictedTokens)))
+	}
+	if r.AnswerTokens != nil {
+		text += fmt.Sprintf("; %s in the answer", thousands(int(*r.AnswerTokens)))
+	}
+	return text
+}
+
 // explainAttempt says what came of an attempt.
 func explainAttempt(s *screen, number int, a *admin.AttemptInfo) {
 	room := ""
@@ -134,6 +140,8 @@ func explainAttempt(s *screen, number int, a *admin.AttemptInfo) {
 	}
 	end := "goes on"
 	switch {
+	case a.Code == codeLeft:
+		end = s.paint(yellow, "its client left after "+shortTime(*a.Ended-a.Leased))
 	case a.Code != "":
 		end = "failed after " + shortTime(*a.Ended-a.Leased)
 		if a.Leg != "" {
@@ -144,7 +152,7 @@ func explainAttempt(s *screen, number int, a *admin.AttemptInfo) {
 		end = s.paint(green, "well, in "+shortTime(*a.Ended-a.Leased))
 	}
 	s.wrap(fmt.Sprintf("  attempt %d  ", number), fmt.Sprintf("%s -> %s%s, at %s: %s", a.Prefill, a.Decode, room, shortTime(a.Leased), end))
-	if a.Reason != "" {
+	if a.Reason != "" && a.Code != codeLeft {
 		s.wrap("             ", a.Reason)
 	}
 }
@@ -181,13 +189,10 @@ func explainRole(s *screen, c *admin.ChoiceInfo, of admin.RoleChoice, role strin
 	s.wrap("  ", fmt.Sprintf("%s worker, by %s%s", role, cmp.Or(of.Reason, "the policy"), unitNote(of)))
 	timed := slices.ContainsFunc(list, func(o *admin.CandidateInfo) bool { return o.Wait != nil })
 	line := func(mark, worker string, cells ...string) string {
-		text := fmt.Sprintf("  %s %-*s %8s", mark, name, worker, cells[0])
-		for i, cell := range cells[1:] {
-			if timed || i == 0 || i == 3 { // decode workers have neither wait nor work
-				text += fmt.Sprintf(" %9s", cell)
-			}
+		if !timed { // decode workers have neither wait nor work
+			cells = append(cells[:2:2], cells[4])
 		}
-		return text
+		return fmt.Sprintf("  %s %-*s %8s", mark, name, worker, cells[0]) + fmt.Sprintf(strings.Repeat(" %9s", len(cells)-1), anys(cells[1:])...)
 	}
 	s.say("%s", s.paint(dim, line(" ", "", "requests", "held", "wait", "work", "cost")))
 	for _, o := range list {
@@ -201,6 +206,14 @@ func explainRole(s *screen, c *admin.ChoiceInfo, of admin.RoleChoice, role strin
 			s.say("%s", line(" ", o.Worker, requests, heldText(c, o), optional(o.Wait, shortTime), optional(o.Work, shortTime), optional(o.Cost, costText)))
 		}
 	}
+}
+
+func anys(texts []string) []any {
+	all := make([]any, len(texts))
+	for i, text := range texts {
+		all[i] = text
+	}
+	return all
 }
 
 func unitNote(of admin.RoleChoice) string {

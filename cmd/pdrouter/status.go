@@ -110,10 +110,11 @@ func showStatus(s *screen, now *admin.Status) {
 // showRole shows the workers of a role, a line each, and below it why it gets no
 // requests.
 func showRole(s *screen, now *admin.Status, role string) {
-	name, shown := len(role), 0
+	name, shown := len("prefill"), 0 // as wide for both roles
 	for i := range now.Workers {
-		if w := &now.Workers[i]; w.Role == role {
-			name, shown = max(name, len(w.ID)), shown+1
+		name = max(name, len(now.Workers[i].ID))
+		if now.Workers[i].Role == role {
+			shown++
 		}
 	}
 	s.say("")
@@ -121,7 +122,8 @@ func showRole(s *screen, now *admin.Status, role string) {
 		s.say("%s", s.paint(red, "There is no "+role+" worker."))
 		return
 	}
-	bar := min(max(s.width()-name-70, 6), 30)
+	room := s.width() - name - 28 // for KV
+	bar := min(max(room-50, 6), 30)
 	s.say("%s", s.paint(dim, fmt.Sprintf("  %-*s  %-9s %-12s KV", name, role, "status", "requests")))
 	for i := range now.Workers {
 		w := &now.Workers[i]
@@ -138,7 +140,7 @@ func showRole(s *screen, now *admin.Status, role string) {
 		default:
 			status = s.paint(red, status)
 		}
-		s.say("  %-*s  %s %-12s %s", name, w.ID, status, requestsText(w), strings.TrimRight(kvText(s, &w.KV, bar), " "))
+		s.say("  %-*s  %s %-12s %s", name, w.ID, status, requestsText(w), strings.TrimRight(kvText(s, &w.KV, bar, room), " "))
 		for _, reason := range why {
 			s.wrap(strings.Repeat(" ", name+4), s.paint(yellow, reason))
 		}
@@ -154,32 +156,45 @@ func requestsText(w *admin.WorkerStatus) string {
 	return fmt.Sprint(w.InFlight)
 }
 
-// kvText draws a KV cache and says how full it is.
-func kvText(s *screen, kv *admin.KVInfo, columns int) string {
-	switch {
-	case kv.Used == nil || kv.Capacity == nil || *kv.Capacity <= 0:
+// kvText draws a KV cache in a bar of that many columns, and says how full it is
+// in what is left of room.
+func kvText(s *screen, kv *admin.KVInfo, columns, room int) string {
+	if kv.Used == nil || kv.Capacity == nil || *kv.Capacity <= 0 {
 		text := "not known"
 		if kv.Unread != "" {
 			text += ": " + kv.Unread
 		}
-		return s.paint(dim, text)
-	case columns < 6:
-		return fmt.Sprintf("%.0f %%", 100**kv.Used / *kv.Capacity)
+		return s.paint(dim, tailless(text, room))
 	}
 	used, beside := *kv.Used / *kv.Capacity, 0.0
-	text := fmt.Sprintf(" %3.0f %% of %s", 100*used, amount(*kv.Capacity))
+	parts := []string{fmt.Sprintf(" %3.0f %% of %s", 100*used, amount(*kv.Capacity))}
+	if kv.SecondsFull != nil {
+		parts = append(parts, ", full in "+shortTime(*kv.SecondsFull))
+	}
 	if kv.Reserved != nil {
 		// What is reserved contains what these requests use already.
 		beside = max(*kv.Reserved / *kv.Capacity - used, 0)
-		text += ", " + amount(*kv.Reserved) + " reserved"
-	}
-	if kv.SecondsFull != nil {
-		text += ", full in " + shortTime(*kv.SecondsFull)
+		parts = append(parts, ", "+amount(*kv.Reserved)+" reserved")
 	}
 	if kv.ReportAge != nil && *kv.ReportAge > staleReport {
-		text += ", told " + shortTime(*kv.ReportAge) + " ago"
+		parts = append(parts, ", told "+shortTime(*kv.ReportAge)+" ago")
+	}
+	text := ""
+	for _, part := range parts {
+		if text != "" && columns+len(text)+len(part) > room {
+			break
+		}
+		text += part
 	}
 	return s.kvBar(columns, used, beside) + text
+}
+
+// tailless returns the first columns of a text.
+func tailless(text string, columns int) string {
+	if len(text) > columns && columns > 3 {
+		return text[:columns-3] + "..."
+	}
+	return text
 }
 
 // staleReport is from what age on a report's age is worth telling, in seconds.
@@ -197,7 +212,7 @@ func whyIdle(w *admin.WorkerStatus) []string {
 			text = b.Cause
 		}
 		if b.Until != nil {
-			text += ", for " + shortTime(max(time.Until(*b.Until).Seconds(), 0)) + " more"
+			text += ", for " + upText(max(time.Until(*b.Until).Seconds(), 0)) + " more"
 		}
 		if b.Reason != "" {
 			text += ": " + b.Reason

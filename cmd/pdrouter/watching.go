@@ -46,8 +46,8 @@ func (w *watching) heard(r *admin.RequestInfo, s *admin.Status) {
 	}
 	kv, known := w.kv[r.Pair.Decode]
 	w.mu.Unlock()
-	if known && !w.terminal && r.Running {
-		w.at(r.Age, "%-11s %s", r.Pair.Decode, kvText(w.screen, &kv, 20))
+	if known && !w.terminal && r.Running && r.Phase != "admit" {
+		w.at(r.Age, "%-11s %s", r.Pair.Decode, kvText(w.screen, &kv, 20, w.width()))
 	}
 }
 
@@ -56,11 +56,6 @@ func (w *watching) show(r *admin.RequestInfo) {
 	w.mu.Lock()
 	w.now = r
 	w.mu.Unlock()
-	if waits := valueOf(r.Lacks); waits != w.waits {
-		if w.waits = waits; waits != "" {
-			w.at(r.Age, "waits       for %s", lackWords(waits))
-		}
-	}
 	for _, p := range r.Phases {
 		if p.Phase != "accept" && p.Phase != "admit" {
 			w.tellEarlier(r)
@@ -69,6 +64,12 @@ func (w *watching) show(r *admin.RequestInfo) {
 		if text := w.phaseText(r, p); text != "" && !w.told[p.Phase] {
 			w.told[p.Phase] = true
 			w.at(p.At, "%s", text)
+		}
+	}
+	w.tellEarlier(r)
+	if waits := valueOf(r.Lacks); waits != w.waits {
+		if w.waits = waits; waits != "" {
+			w.at(r.Age, "waits       for %s", lackWords(waits))
 		}
 	}
 	if !r.Running {
@@ -205,5 +206,6 @@ func (w *watching) workerRow(width int, of func(*admin.PairInfo) string) string 
 	if !known {
 		return ""
 	}
-	return fmt.Sprintf("              %-11s %s", id, kvText(w.screen, &kv, min(max(width-70, 8), 40)))
+	room := width - 26
+	return fmt.Sprintf("              %-11s %s", id, kvText(w.screen, &kv, min(max(room-50, 8), 40), room))
 }
