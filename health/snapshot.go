@@ -7,7 +7,17 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"pdrouter/metrics"
+	"pdrouter/workers"
 )
+
+// Probes returns how workers' probes have been answered, as metrics show it.
+func (m *Monitor) Probes() metrics.Probes {
+	of := func(role workers.Role) metrics.ProbeCounts {
+		p := &m.probes[role]
+		return metrics.ProbeCounts{Good: p.good.Load(), Bad: p.bad.Load()}
+	}
+	return metrics.Probes{Prefill: of(workers.Prefill), Decode: of(workers.Decode)}
+}
 
 // Breakers returns the breakers as metrics show them: of every worker, and of
 // the pairs whose hand-off has failed once, sorted. A breaker whose open time is

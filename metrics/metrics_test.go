@@ -23,17 +23,26 @@ func traffic(t *testing.T) *prometheus.Registry {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg, Config{DurationBuckets: []float64{0.1, 1}, PrefillPolicy: "cache_aware", DecodePolicy: "least_load"})
-	WatchState(reg, State{
+	m.WatchState(reg, State{
 		Ages: func() []time.Duration { return []time.Duration{time.Second, 31 * time.Second, 48 * time.Hour} },
 		Crowd: func() Crowd {
-			return Crowd{Open: 9, Waiting: 3, Lacking: map[string]int{"slots": 0, "prefill": 1, "decode": 2}, Classes: map[string]int{"system": 0, "interactive": 1, "default": 2, "bulk": 0}}
+			return Crowd{Open: 9, Limit: 12, Waiting: 3, Lacking: map[string]int{"slots": 0, "prefill": 1, "decode": 2}, Classes: map[string]int{"system": 0, "interactive": 1, "default": 2, "bulk": 0}}
 		},
 		BufferedBytes: func() int64 { return 4096 },
 		RetryBudget:   func() float64 { return 99.2 },
 		Workers: func() []WorkerState {
 			return []WorkerState{
-				{URL: "http://p0", Role: "prefill", Models: []string{"m"}, Ready: true, InFlight: 2, CacheHits: 1000, CacheQueries: 4000},
-				{URL: "http://d0", Role: "decode", CacheHits: math.NaN(), CacheQueries: math.NaN()},
+				{
+					URL: "http://p0", Role: "prefill", Models: []string{"m"}, Ready: true, InFlight: 2, Polls: 7, Space: UnknownSpace(),
+					Engine: Engine{
+						Running: 1, Waiting: 2, TransferQueue: 3, Evictable: 4000, Usage: 0.5,
+						Preempted: math.NaN(), PromptTokens: 4096, GeneratedTokens: 50, TransferredIn: math.NaN(), Computed: 3000,
+						Transfers: 40, TransferSeconds: 2.5, TransferFailures: 1, TransfersExpired: 2, CacheHits: 1000, CacheQueries: 4000,
+						Generating: 5, HandOff: 0.0625, Transferred: 2e9,
+					},
+				},
+				{URL: "http://d0", Role: "decode", Draining: true, Most: 64, Space: Space{100000, 62000, 81000, -0.02, 120, 0.5}, Engine: UnknownEngine()},
+				{URL: "http://d1", Role: "decode", Models: []string{"m"}, Space: UnknownSpace(), Engine: Engine{Lost: true, Running: 3, Computed: 12}},
 			}
 		},
 	})
@@ -48,12 +57,8 @@ func traffic(t *testing.T) *prometheus.Registry {
 	WatchKVEvents(reg, func() []WorkerKV {
 		return []WorkerKV{{Worker: "http://p0", Followed: true, Exact: true, Counts: KVCounts{Stored: 9, Removed: 3, Gaps: 1, Replayed: 2}}, {Worker: "http://d0"}}
 	})
-	WatchKVSpace(reg, func() []WorkerSpace {
-		return []WorkerSpace{
-			{"http://d0", "decode", 100000, 62000, 81000, -0.02, 120, 0.5},
-			UnknownSpace("http://d1", "decode"),
-		}
-	})
+	WatchProbes(reg, func() Probes { return Probes{Prefill: ProbeCounts{9, 1}, Decode: ProbeCounts{8, 0}} })
+	WatchInfo(reg, Info{Version: "v1.0.0", Revision: "abc", Go: "go1.26", PrefillPolicy: "cache_aware", DecodePolicy: "least_load", Discovery: "file", MostRequests: "12"})
 	WatchLearnt(reg, func() Learnt {
 		return Learnt{BytesPerToken: 3.5, Workers: []LearntWorker{
 			{Worker: "http://p0", Role: "prefill", Blocks: 100, Keeps: 5000, Kept: 0.75, LegSeconds: 0.02, TokenSeconds: 0.0001, Backlog: 1.5, Foreign: 0.25},
@@ -67,6 +72,14 @@ func traffic(t *testing.T) *prometheus.Registry {
 	w := m.Work("m", "chat", "vllm-nixl", true)
 	w.Begun()
 	w.Attempted()
+	w.Sent("http://d0")
+	w.Sent("http://gone")
+	m.LegFailed("decode", false)
+	m.KeyInHeader()
+	m.Resent()
+	m.Admission("default", Admitted)
+	m.Discovered(3, 1, 4, 2*time.Millisecond)
+	m.NotDiscovered(2)
 	w.Prefilled(time.Second)
 	w.FirstToken(2*time.Second, time.Second, time.Second/2)
 	w.Succeeded(3 * time.Second)
@@ -109,7 +122,7 @@ func traffic(t *testing.T) *prometheus.Registry {
 func TestExposition(t *testing.T) {
 	rec := httptest.NewRecorder()
 	req := httptest.NewRequest(http.MethodGet, "/metrics", nil)
-	Handler(traffic(t)).ServeHTTP(rec, req)
+	Handler(traffic(t), nil).ServeHTTP(rec, req)
 	var kept bytes.Buffer
 	for line := range strings.Lines(rec.Body.String()) {
 		if !strings.Contains(line, "promhttp_") {
@@ -189,7 +202,7 @@ func TestSMGFamilies(t *testing.T) {
 }
 
 func TestBothPathsAreScraped(t *testing.T) {
-	h := Handler(traffic(t))
+	h := Handler(traffic(t), nil)
 	for _, path := range []string{"/metrics", "/metrics/"} { // BUG-086
 		rec := httptest.NewRecorder()
 		h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))

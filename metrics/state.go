@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,22 +25,9 @@ type State struct {
 	RetryBudget func() float64
 }
 
-// A WorkerState is one worker at the moment of a scrape.
-type WorkerState struct {
-	URL, Role string
-	Models    []string
-	Ready     bool
-	InFlight  int
-
-	// CacheHits and CacheQueries are the engine's own totals of prompt tokens
-	// that it found in its prefix cache, and looked up in it. NaN: it does not
-	// tell.
-	CacheHits, CacheQueries float64
-}
-
 // WatchState registers the gauges that are read from s at scrape.
-func WatchState(reg prometheus.Registerer, s State) {
-	reg.MustRegister(newStateCollector(s))
+func (m *Metrics) WatchState(reg prometheus.Registerer, s State) {
+	reg.MustRegister(newStateCollector(s, m.models))
 }
 
 // ageBounds are the upper bounds of smg's age buckets, in seconds.
@@ -59,29 +45,29 @@ func ageLabels() [13]string {
 }
 
 type stateCollector struct {
-	state State
+	state  State
+	models *modelNames
 
-	crowd crowdDescs
+	crowd  crowdDescs
+	groups []group
 
-	connections, ages, buffered, budget, active, health, pool, hits, queries *prometheus.Desc
+	connections, ages, buffered, budget, pool *prometheus.Desc
 }
 
-func newStateCollector(s State) *stateCollector {
+func newStateCollector(s State, models *modelNames) *stateCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return &stateCollector{
 		state:       s,
+		models:      models,
 		crowd:       newCrowdDescs(),
+		groups:      workerGroups(models),
 		connections: desc("smg_http_connections_active", "HTTP requests in flight, streams to their end."),
 		ages:        desc("smg_http_inflight_request_age_count", "HTTP requests in flight per age bucket (gt < age <= le, not cumulative).", "gt", "le"),
 		buffered:    desc("pdrouter_buffered_request_bytes", "Request bodies held, in bytes."),
 		budget:      desc("pdrouter_retry_budget", "Retries that may be made at once; what each request and each second adds is in docs/resilience.md."),
-		active:      desc("smg_worker_requests_active", "Requests under way per worker.", "worker"),
-		health:      desc("smg_worker_health", "Whether a worker may take requests (1) or not (0).", "worker"),
 		pool:        desc("smg_worker_pool_size", "Workers by role and model.", "worker_type", "connection_mode", "model"),
-		hits:        desc("pdrouter_worker_prefix_cache_hits_total", "Prompt tokens that the engine found in its prefix cache, as it counts them itself; it starts at 0 with the engine.", "worker", "role"),
-		queries:     desc("pdrouter_worker_prefix_cache_queries_total", "Prompt tokens that the engine looked up in its prefix cache, likewise.", "worker", "role"),
 	}
 }
 
@@ -116,33 +102,11 @@ func (c *stateCollector) requests(out chan<- prometheus.Metric) {
 }
 
 func (c *stateCollector) workers(out chan<- prometheus.Metric) {
-	type pool struct{ role, model string }
-	pools := map[pool]int{}
-	for _, w := range c.state.Workers() {
-		out <- gauge(c.active, float64(w.InFlight), w.URL)
-		ready := 0.0
-		if w.Ready {
-			ready = 1
-		}
-		out <- gauge(c.health, ready, w.URL)
-		total(out, c.hits, w.CacheHits, w.URL, w.Role)
-		total(out, c.queries, w.CacheQueries, w.URL, w.Role)
-		for _, m := range w.Models {
-			pools[pool{w.Role, m}]++
+	all := c.state.Workers()
+	for i := range all {
+		for k := range c.groups {
+			c.groups[k].collect(out, &all[i])
 		}
 	}
-	for p, n := range pools {
-		out <- gauge(c.pool, float64(n), p.role, connection, p.model)
-	}
-}
-
-func gauge(desc *prometheus.Desc, v float64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, labels...)
-}
-
-// total tells of a total that somebody else counts, if it is known (I8).
-func total(out chan<- prometheus.Metric, desc *prometheus.Desc, v float64, labels ...string) {
-	if !math.IsNaN(v) {
-		out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, v, labels...)
-	}
+	c.pools(out, all)
 }

@@ -98,7 +98,7 @@ func (r *Registry) newWorker(spec Spec) (*Worker, error) {
 	if spec.APIKey == "" {
 		spec.APIKey = r.cfg.APIKey
 	}
-	w := &Worker{Spec: spec, Peer: peer, reason: "not looked at yet", told: make(chan struct{}, 1), stop: func() {}, kv: &kvNotes{}}
+	w := &Worker{Spec: spec, Peer: peer, pace: noPace(), reason: "not looked at yet", told: make(chan struct{}, 1), stop: func() {}, kv: &kvNotes{}}
 	w.load = Load{Worker: w, Weight: 1, MostInFlight: r.cfg.Admission.PrefillMaxInFlight}
 	if spec.Role == Decode {
 		w.room = room{ledger: &w.ledger, now: &r.now}
@@ -209,7 +209,7 @@ func (r *Registry) statusLocked(w *Worker, now time.Time) Status {
 	}
 	s := Status{
 		Worker: w, State: w.state(), Reason: w.reason, Unfit: w.unfit, InFlight: w.load.InFlight, Removed: w.removed,
-		Bars: w.barsLocked(now), Weight: w.load.Weight, Report: w.report, Unread: w.unread,
+		Bars: w.barsLocked(now), Weight: w.load.Weight, Report: w.report, Pace: w.pace, Polls: w.polls, Unread: w.unread, Most: w.load.MostInFlight,
 		Bootstrap: w.bootstrap, KVSpace: w.ledger.status(now), KV: w.kv.state(),
 	}
 	if w.facts != nil {

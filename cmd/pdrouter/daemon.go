@@ -63,14 +63,14 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 	judge := health.NewJudge(cfg.Health, d.registry, d.heed)
 	d.registry.SetJudge(judge)
 	d.monitor = health.NewMonitor(judge)
+	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
+	d.met = metrics.New(d.collected, cfg.Metrics)
 	if cfg.DiscoveryProvider == fromFile {
-		d.discovery = newDiscovery(cfg, d.registry, log)
+		d.discovery = newDiscovery(cfg, d.registry, d.met, log)
 		if err := d.discovery.read(); err != nil {
 			return nil, asConfigFault(err)
 		}
 	}
-	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
-	d.met = metrics.New(d.collected, cfg.Metrics)
 	d.handler = router.New(cfg.Router, d.registry, d.met, log) //nolint:contextcheck // requests get their contexts from net/http
 	d.admin = admin.New(d.registry, log)
 	d.canaries = health.NewCanaries(judge, d.handler.Canary)
@@ -136,7 +136,9 @@ func (d *daemon) run(ctx context.Context) error {
 		defer stopSide()
 		return d.serveClients(ctx)
 	})
-	g.Go(func() error { return d.serveSide(side, d.scrape, metrics.Handler(d.collected)) })
+	g.Go(func() error {
+		return d.serveSide(side, d.scrape, metrics.Handler(d.collected, zap.NewStdLog(d.log.Named("metrics"))))
+	})
 	if d.probe != nil {
 		g.Go(func() error { return d.serveSide(side, d.probe, d.handler.Probes()) })
 	}
