@@ -49,6 +49,7 @@ type Metrics struct {
 	canaries     *prometheus.CounterVec
 
 	models *modelNames
+	fleet  *fleet // set by WatchState
 
 	mu    sync.RWMutex // guards works
 	works map[workKey]*Work

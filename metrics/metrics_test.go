@@ -19,7 +19,7 @@ import (
 var update = flag.Bool("update", false, "write testdata/exposition.txt anew")
 
 // traffic counts one of everything.
-func traffic(t *testing.T) *prometheus.Registry {
+func traffic(t *testing.T) (*Metrics, *prometheus.Registry) {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg, Config{DurationBuckets: []float64{0.1, 1}, PrefillPolicy: "cache_aware", DecodePolicy: "least_load"})
@@ -114,7 +114,13 @@ func traffic(t *testing.T) *prometheus.Registry {
 	m.PrefillFound("http://gone", 1000, 512, 640)
 	m.LegEnded("prefill", "http://gone", LegOK)
 	m.Forget("http://gone")
-	return reg
+	return m, reg
+}
+
+func gathered(t *testing.T) prometheus.Gatherer {
+	t.Helper()
+	m, reg := traffic(t)
+	return m.Gatherer(reg)
 }
 
 // TestExposition compares all that is exported with a file, so that a changed
@@ -122,7 +128,8 @@ func traffic(t *testing.T) *prometheus.Registry {
 func TestExposition(t *testing.T) {
 	rec := httptest.NewRecorder()
 	req := httptest.NewRequest(http.MethodGet, "/metrics", nil)
-	Handler(traffic(t), nil).ServeHTTP(rec, req)
+	m, reg := traffic(t)
+	m.Handler(reg, nil).ServeHTTP(rec, req)
 	var kept bytes.Buffer
 	for line := range strings.Lines(rec.Body.String()) {
 		if !strings.Contains(line, "promhttp_") {
@@ -145,7 +152,7 @@ func TestExposition(t *testing.T) {
 }
 
 func TestNamesPassPromlint(t *testing.T) {
-	problems, err := testutil.GatherAndLint(traffic(t))
+	problems, err := testutil.GatherAndLint(gathered(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +177,7 @@ func TestSMGFamilies(t *testing.T) {
 			theirs[f[0]] = f
 		}
 	}
-	families, err := traffic(t).Gather()
+	families, err := gathered(t).Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +209,8 @@ func TestSMGFamilies(t *testing.T) {
 }
 
 func TestBothPathsAreScraped(t *testing.T) {
-	h := Handler(traffic(t), nil)
+	m, reg := traffic(t)
+	h := m.Handler(reg, nil)
 	for _, path := range []string{"/metrics", "/metrics/"} { // BUG-086
 		rec := httptest.NewRecorder()
 		h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))

@@ -6,8 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// State is what the gauges show. Each field is called at scrape, by one
-// goroutine at a time; none may be nil.
+// State is what the gauges show. Each field is called at scrape; none may be nil.
 type State struct {
 	// Ages returns how long each request in flight has been so.
 	Ages func() []time.Duration
@@ -27,7 +26,8 @@ type State struct {
 
 // WatchState registers the gauges that are read from s at scrape.
 func (m *Metrics) WatchState(reg prometheus.Registerer, s State) {
-	reg.MustRegister(newStateCollector(s, m.models))
+	reg.MustRegister(newStateCollector(s))
+	m.fleet = newFleet(s.Workers, m.models)
 }
 
 // ageBounds are the upper bounds of smg's age buckets, in seconds.
@@ -45,40 +45,33 @@ func ageLabels() [13]string {
 }
 
 type stateCollector struct {
-	state  State
-	models *modelNames
+	state State
+	crowd crowdDescs
 
-	crowd  crowdDescs
-	groups []group
-
-	connections, ages, buffered, budget, pool *prometheus.Desc
+	connections, ages, buffered, budget *prometheus.Desc
 }
 
-func newStateCollector(s State, models *modelNames) *stateCollector {
+func newStateCollector(s State) *stateCollector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	return &stateCollector{
 		state:       s,
-		models:      models,
 		crowd:       newCrowdDescs(),
-		groups:      workerGroups(models),
 		connections: desc("smg_http_connections_active", "HTTP requests in flight, streams to their end."),
 		ages:        desc("smg_http_inflight_request_age_count", "HTTP requests in flight per age bucket (gt < age <= le, not cumulative).", "gt", "le"),
 		buffered:    desc("pdrouter_buffered_request_bytes", "Request bodies held, in bytes."),
 		budget:      desc("pdrouter_retry_budget", "Retries that may be made at once; what each request and each second adds is in docs/resilience.md."),
-		pool:        desc("smg_worker_pool_size", "Workers by role and model.", "worker_type", "connection_mode", "model"),
 	}
 }
 
-// Describe implements prometheus.Collector. It describes nothing: the series
-// of workers come and go.
+// Describe implements prometheus.Collector. It describes nothing: what there is
+// shows when it is collected.
 func (c *stateCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	c.requests(out)
-	c.workers(out)
 	c.crowd.collect(out, c.state.Crowd())
 	out <- gauge(c.buffered, float64(c.state.BufferedBytes()))
 	out <- gauge(c.budget, c.state.RetryBudget())
@@ -99,14 +92,4 @@ func (c *stateCollector) requests(out chan<- prometheus.Metric) {
 	for i, n := range counts {
 		out <- gauge(c.ages, float64(n), labels[i], labels[i+1])
 	}
-}
-
-func (c *stateCollector) workers(out chan<- prometheus.Metric) {
-	all := c.state.Workers()
-	for i := range all {
-		for k := range c.groups {
-			c.groups[k].collect(out, &all[i])
-		}
-	}
-	c.pools(out, all)
 }

@@ -2,9 +2,9 @@ package metrics
 
 import (
 	"math"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 )
 
 // A WorkerState is one worker at the moment of a scrape. There is one for each
@@ -27,8 +27,6 @@ type family struct {
 	name, help string
 	kind       prometheus.ValueType
 	value      func(w *WorkerState) float64
-
-	desc *prometheus.Desc
 }
 
 // A group is of families that have the same labels, of the same workers.
@@ -40,34 +38,7 @@ type group struct {
 
 // workerGroups returns all that is told of workers.
 func workerGroups(models *modelNames) []group {
-	groups := append(smgWorkerGroups(), spaceGroups()...)
-	groups = append(groups, engineGroups()...)
-	groups = append(groups, smgEngineGroups(models)...)
-	for i := range groups {
-		for k := range groups[i].families {
-			f := &groups[i].families[k]
-			f.desc = prometheus.NewDesc(f.name, f.help, groups[i].labels, nil)
-		}
-	}
-	return groups
-}
-
-// collect sends the values of one worker.
-func (g *group) collect(out chan<- prometheus.Metric, w *WorkerState) {
-	values := g.values(w)
-	if values == nil {
-		return
-	}
-	var labels []*dto.LabelPair
-	samples := make([]sample, len(g.families))
-	for i := range g.families {
-		f := &g.families[i]
-		if labels == nil {
-			labels = prometheus.MakeLabelPairs(f.desc, values)
-		}
-		samples[i] = sample{f.desc, f.kind, labels, f.value(w)}
-		out <- &samples[i]
-	}
+	return slices.Concat(smgWorkerGroups(), spaceGroups(), engineGroups(), smgEngineGroups(models))
 }
 
 func byWorker(w *WorkerState) []string     { return []string{w.URL} }
@@ -97,20 +68,6 @@ func smgWorkerGroups() []group {
 		{[]string{"worker", "role"}, byWorkerRole, []family{
 			{name: "pdrouter_worker_draining", help: "Whether a worker gets no new requests because it is drained or removed (1).", value: func(w *WorkerState) float64 { return oneIf(w.Draining) }, kind: prometheus.GaugeValue},
 		}},
-	}
-}
-
-// pools counts workers by role and model.
-func (c *stateCollector) pools(out chan<- prometheus.Metric, all []WorkerState) {
-	type pool struct{ role, model string }
-	pools := map[pool]int{}
-	for i := range all {
-		for _, m := range all[i].Models {
-			pools[pool{all[i].Role, c.models.label(m)}]++
-		}
-	}
-	for p, n := range pools {
-		out <- gauge(c.pool, float64(n), p.role, connection, p.model)
 	}
 }
 

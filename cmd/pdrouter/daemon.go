@@ -137,7 +137,7 @@ func (d *daemon) run(ctx context.Context) error {
 		return d.serveClients(ctx)
 	})
 	g.Go(func() error {
-		return d.serveSide(side, d.scrape, metrics.Handler(d.collected, zap.NewStdLog(d.log.Named("metrics"))))
+		return d.serveSide(side, d.scrape, d.met.Handler(d.collected, zap.NewStdLog(d.log.Named("metrics"))))
 	})
 	if d.probe != nil {
 		g.Go(func() error { return d.serveSide(side, d.probe, d.handler.Probes()) })
