@@ -68,8 +68,8 @@ func WatchBreakers(reg prometheus.Registerer, look func() Breakers) {
 		failing:    desc("smg_worker_cb_consecutive_failures", "Current consecutive failure count per worker.", "worker"),
 		succeed:    desc("smg_worker_cb_consecutive_successes", "Current consecutive success count per worker.", "worker"),
 		readmitted: desc("smg_worker_cb_health_readmissions_total", "Times that an open circuit breaker ended early because the worker was well again: its engine had been started anew.", "worker"),
-		pairState:  desc("pdrouter_pair_cb_state", "Circuit breaker state per pair (0=closed, 1=open, 2=half_open), of pairs whose hand-off has failed once.", "prefill", "decode"),
-		pairMoves:  desc("pdrouter_pair_cb_transitions_total", "Circuit breaker state transitions by pair, from, to.", "prefill", "decode", "from", "to"),
+		pairState:  desc("pdrouter_pair_cb_state", "Circuit breaker state per pair (0=closed, 1=open, 2=half_open), of pairs that are not closed.", "prefill", "decode"),
+		pairMoves:  desc("pdrouter_pair_cb_transitions_total", "Circuit breaker state transitions by pair, from, to, of pairs that are not closed.", "prefill", "decode", "from", "to"),
 	})
 }
 

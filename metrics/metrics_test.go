@@ -3,7 +3,6 @@ package metrics
 import (
 	"bytes"
 	"flag"
-	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 var update = flag.Bool("update", false, "write testdata/exposition.txt anew")
@@ -148,63 +146,6 @@ func TestExposition(t *testing.T) {
 	}
 	if !bytes.Equal(kept.Bytes(), want) {
 		t.Errorf("the exposition has changed; run go test ./metrics -update and look at the diff\n%s", kept.String())
-	}
-}
-
-func TestNamesPassPromlint(t *testing.T) {
-	problems, err := testutil.GatherAndLint(gathered(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range problems {
-		if strings.HasPrefix(p.Metric, "smg_") {
-			continue // smg's names are as they are
-		}
-		t.Errorf("%s: %s", p.Metric, p.Text)
-	}
-}
-
-// TestSMGFamilies compares the smg families that are ours by now with what was
-// scraped from smg 1.13: type, labels and buckets.
-func TestSMGFamilies(t *testing.T) {
-	text, err := os.ReadFile("testdata/smg-1.13-families.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs := map[string][]string{}
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Split(strings.TrimSpace(line), "\t"); len(f) == 4 {
-			theirs[f[0]] = f
-		}
-	}
-	families, err := gathered(t).Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	shared := 0
-	for _, family := range families {
-		want, ok := theirs[family.GetName()]
-		if !ok {
-			continue
-		}
-		shared++
-		if kind := strings.ToLower(family.GetType().String()); kind != want[1] {
-			t.Errorf("%s is a %s, smg's is a %s", family.GetName(), kind, want[1])
-		}
-		var labels []string
-		for _, l := range family.GetMetric()[0].GetLabel() {
-			labels = append(labels, l.GetName())
-		}
-		if got := strings.Join(labels, ","); got != want[2] && want[2] != "-" {
-			t.Errorf("%s has the labels %s, smg's has %s", family.GetName(), got, want[2])
-		}
-	}
-	if shared < 10 {
-		t.Errorf("only %d families are shared with smg", shared)
-	}
-	got := strings.Trim(strings.Join(strings.Fields(strings.ReplaceAll(strings.Trim(fmt.Sprint(DefaultConfig().DurationBuckets), "[]"), " ", ",")), ","), ",")
-	if want := strings.TrimSuffix(theirs["smg_router_request_duration_seconds"][3], ",+Inf"); got != want {
-		t.Errorf("buckets = %s, smg's are %s", got, want)
 	}
 }
 

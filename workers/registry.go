@@ -178,16 +178,29 @@ func (r *Registry) Models() []string {
 }
 
 // Statuses returns the status of every worker, in the order in which they were
-// added.
+// added. Each is of a moment of its own, so that requests which want the lock wait
+// for one worker at the most; the set of workers is that of one moment.
 func (r *Registry) Statuses() []Status {
-	now := time.Now()
+	for {
+		if out, same := r.statuses(time.Now()); same {
+			return out
+		}
+	}
+}
+
+// statuses returns the status of every worker, and whether they are still the
+// same at the end.
+func (r *Registry) statuses(now time.Time) (out []Status, same bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := make([]Status, len(r.all))
-	for i, w := range r.all {
+	all := slices.Clone(r.all)
+	out = make([]Status, len(all))
+	for i, w := range all {
 		out[i] = r.statusLocked(w, now)
+		r.mu.Unlock()
+		r.mu.Lock()
 	}
-	return out
+	return out, slices.Equal(all, r.all)
 }
 
 // Get returns the status of the worker with that ID, if it is there.
