@@ -33,7 +33,6 @@ func leftOuts() []leftOut {
 		{"smg_cache_placement_entries", "the index is not by model: `pdrouter_policy_index_blocks` has its entries by worker"},
 		{"smg_cache_tree_chars smg_cache_tree_tokens smg_cache_tree_tenants", "there is no tree: `pdrouter_policy_index_blocks`"},
 		{"smg_policy_inflight_reconciled_total", "what a policy books ends with the lease, without fail"},
-		{"smg_consistent_hashing_policy_branch_total smg_prefix_hash_policy_branch_total smg_manual_policy_branch_total smg_manual_policy_cache_entries", "not counted yet; `smg_worker_selection_total` has the choices by policy"},
 		{"smg_kv_event_subscription_failures_total", "its reasons are failures of tokio tasks; `pdrouter_kv_events_followed` says who is listened to"},
 		{"smg_kv_event_apply_seconds smg_kv_event_batches_total smg_kv_event_blocks_total smg_kv_event_degraded_ranks smg_kv_event_gaps_total smg_kv_event_lag_seconds smg_kv_event_missed_batches_total smg_kv_event_parentless_blocks_total smg_kv_event_parentless_stores_total smg_kv_event_resyncs_total smg_kv_event_stream_errors_total smg_kv_event_subscriptions_total smg_kv_events_unavailable", "of KV events over gRPC; those over ZeroMQ are in `pdrouter_kv_events_total`"},
 		{"smg_kv_index_arena_bytes smg_kv_index_arena_free_bytes smg_kv_index_blocks smg_kv_index_blocks_live smg_kv_index_engine_conflicts smg_kv_index_entries smg_kv_index_lookup_seconds smg_kv_index_memberships smg_kv_index_moved_hashes smg_kv_index_runs_live smg_kv_index_slab_bytes", "of another index; ours is in `pdrouter_policy_*`"},

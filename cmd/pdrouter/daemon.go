@@ -50,6 +50,7 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 	}
 	cfg.Exchange.TLS = tlsForWorkers
 	cfg.Choosing.Seed = rand.Uint64() // so that routers beside one another differ in what is random
+	cfg.Choosing.Branches = new(policy.Branches)
 	prefill, decode := cfg.legPolicies()
 	chooser, ok := policy.New(prefill, decode, cfg.Choosing)
 	if !ok {
