@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pdrouter/metrics"
+	"pdrouter/record"
 	"pdrouter/transfer"
 	"pdrouter/workers"
 
@@ -93,7 +94,7 @@ func (h *Handler) newAttempt(c *call, req *transfer.Request, pair *workers.Pair)
 		keys:      transfer.NewAttempt(req),
 		work:      h.met.Work(c.model, endpointLabel(req.Endpoint()), pair.Dialect, req.Stream()),
 		prefilled: make(chan struct{}),
-		usage:     transfer.Usage{Prompt: -1, Completion: -1},
+		usage:     transfer.Usage{Prompt: -1, Completion: -1, Cached: -1},
 		legs: [2]leg{
 			workers.Prefill: {role: workers.Prefill, lease: &pair.Prefill, held: holding{h: h}},
 			workers.Decode:  {role: workers.Decode, lease: &pair.Decode, held: holding{h: h}},
@@ -101,11 +102,13 @@ func (h *Handler) newAttempt(c *call, req *transfer.Request, pair *workers.Pair)
 	}
 	a.keys.BootstrapHost, a.keys.BootstrapPort = pair.Prefill.Facts.BootstrapHost, pair.Prefill.Facts.BootstrapPort
 	a.gate.to, a.gate.memory, a.gate.begin, a.gate.late = c.w, &h.answers, a.beginStream, h.met.VerdictLate
+	a.prefillUsage = a.usage
 	a.work.Attempted()
 	a.expect(pair)
 	c.prefill, c.decode = pair.Prefill.Worker.ID, pair.Decode.Worker.ID
 	if !a.prefillFirst() {
 		c.room = a.keys.Rooms[0]
+		c.rec.Room(c.room)
 	}
 	c.attempts++
 	a.ctx, a.cancel = context.WithCancelCause(c.r.Context())
@@ -186,6 +189,9 @@ func (a *attempt) countTokens() {
 		generating = time.Since(a.firstToken)
 	}
 	a.work.Tokens(prompt, a.usage.Completion, generating)
+	a.call.rec.Counts(record.Counted{
+		PromptTokens: prompt, CachedTokens: a.prefillUsage.Cached, Predicted: a.predictedTokens(), AnswerTokens: a.usage.Completion,
+	})
 }
 
 // inTurn sends prefill's leg, and decode's when prefill has answered.

@@ -10,30 +10,30 @@ import (
 	"pdrouter/workers"
 )
 
-// A record is a Judge that permits everything and keeps what it is told.
-type record struct {
+// A trace is a Judge that permits everything and keeps what it is told.
+type trace struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (j *record) note(line string) {
+func (j *trace) note(line string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.lines = append(j.lines, line)
 }
 
-func (j *record) told() []string {
+func (j *trace) told() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Sorted(slices.Values(j.lines))
 }
 
-func (j *record) Permit(*workers.Permit, *workers.Worker, *workers.Worker) bool { return true }
-func (j *record) Began(*workers.Permit)                                         { j.note("began") }
-func (j *record) Ended(_ *workers.Permit, role workers.Role, err error) {
+func (j *trace) Permit(*workers.Permit, *workers.Worker, *workers.Worker) bool { return true }
+func (j *trace) Began(*workers.Permit)                                         { j.note("began") }
+func (j *trace) Ended(_ *workers.Permit, role workers.Role, err error) {
 	j.note(fmt.Sprintf("%s: %v", role, err))
 }
-func (j *record) Reported(*workers.Worker, workers.Report, workers.Report, error) {}
+func (j *trace) Reported(*workers.Worker, workers.Report, workers.Report, error) {}
 
 const prefillReply = `{"choices":[],` + handOff + `}`
 
@@ -47,7 +47,7 @@ func TestBegan(t *testing.T) {
 		events(roleEvent, `data: {"choices":[{"index":0,"delta":{"content":"Hello."},"finish_reason":null}]}`+"\n\n"),
 		func(http.ResponseWriter, *http.Request) { <-more }, events(finishEvent, doneEvent),
 	))
-	judge := &record{}
+	judge := &trace{}
 	f.registry.SetJudge(judge)
 	ended := make(chan answer, 1)
 	go func() { ended <- f.post(t, "/v1/chat/completions", streamRequest) }()

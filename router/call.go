@@ -8,9 +8,11 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"pdrouter/metrics"
+	"pdrouter/record"
 
 	"go.uber.org/zap"
 )
@@ -23,6 +25,8 @@ type call struct {
 	id    string
 	began time.Time
 	fault *Error // why it failed; nil if it did not
+	rec   *record.Request
+	keep  bool // its record, when it has ended
 
 	model           string
 	dialect         string        // the first of its model's; empty: nobody serves it
@@ -48,8 +52,8 @@ func (h *Handler) answering(route *metrics.Route, serve func(*call) error) http.
 		c := &call{w: newClient(w, r, h.cfg.ClientStall), r: r, began: time.Now()}
 		c.id = h.requestID(r)
 		route.Arrived()
-		leave := h.flights.enter(c)
-		defer leave()
+		c.rec = h.book.Begin(c.began, c.id)
+		defer h.closeRecord(c) // also after a panic that ends the connection
 		defer h.freeBody(c)
 		w.Header()["X-Request-Id"] = []string{c.id}
 
@@ -177,7 +181,7 @@ func (h *Handler) account(c *call, route *metrics.Route) {
 func (h *Handler) requestID(r *http.Request) string {
 	for _, name := range h.cfg.RequestIDHeaders {
 		if id := r.Header.Get(name); isSane(id) {
-			return id
+			return strings.Clone(id) // it outlives the other headers, which are in one string with it
 		}
 	}
 	return "req-" + rand.Text()[:24]

@@ -41,7 +41,7 @@ func TestCanary(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFleet(t, "vllm-nixl", reply(200, prefillReply), tt.decode)
-			judge := &record{}
+			judge := &trace{}
 			f.registry.SetJudge(judge)
 
 			err := f.canary(t)
@@ -122,7 +122,7 @@ func TestCanaryBody(t *testing.T) {
 // a pair that may not be leased.
 func TestCanaryEnds(t *testing.T) {
 	f := newFleet(t, "sglang", hang, hang)
-	judge := &record{}
+	judge := &trace{}
 	f.registry.SetJudge(judge)
 	all := f.registry.Statuses()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -151,7 +151,7 @@ func TestCanaryEnds(t *testing.T) {
 func TestCanaryThatHangs(t *testing.T) {
 	f := newFleet(t, "sglang", hang, hang)
 	f.handler.canaries.cfg.FirstByte = 20 * time.Millisecond
-	judge := &record{}
+	judge := &trace{}
 	f.registry.SetJudge(judge)
 	fault := new(workers.Fault)
 	if err := f.canary(t); !errors.As(err, &fault) || fault.Kind != workers.HandOff {

@@ -95,6 +95,7 @@ func (a *attempt) relayJSON(l *leg, answer *exchange.Answer) error {
 			return nonsense(workers.Decode, err)
 		}
 	}
+	a.call.rec.Answers(time.Now())
 	w := a.call.w
 	relayHeader(w.Header(), answer.Header)
 	switch {

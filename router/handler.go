@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"pdrouter/metrics"
+	"pdrouter/record"
 	"pdrouter/transfer"
 	"pdrouter/workers"
 
@@ -25,6 +26,10 @@ var ErrDrained = errors.New("the daemon is shutting down")
 // as clients may leave within a second, all of them with two legs.
 const backgroundCalls = 4096
 
+// keptRecords is how many records of requests are kept that have ended: some
+// MB.
+const keptRecords = 1024
+
 // A Handler serves the client API.
 type Handler struct {
 	cfg      Config
@@ -35,7 +40,7 @@ type Handler struct {
 	started  time.Time
 
 	check      pairCheck
-	flights    flights
+	book       *record.Book
 	buffered   atomic.Int64 // request bodies held, in bytes
 	bodies     buffers      // of requests longer than firstRead
 	answers    buffers      // of JSON answers, and of streams that are held
@@ -64,7 +69,7 @@ func New(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.
 
 // newHandler returns a Handler that has no routes yet.
 func newHandler(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *Handler {
-	h := &Handler{cfg: cfg, registry: registry, met: met, log: log, budget: newBudget(), started: time.Now()}
+	h := &Handler{book: record.NewBook(keptRecords), cfg: cfg, registry: registry, met: met, log: log, budget: newBudget(), started: time.Now()}
 	h.maxClass, _ = ParseClass(cfg.MaxClass) // validated
 	h.seed = maphash.MakeSeed()
 	h.bodies.least, h.bodies.most = firstRead, trusted+1
@@ -116,7 +121,11 @@ func (h *Handler) tryBackground(f func()) bool {
 }
 
 // Ages returns for how long each request has been in flight.
-func (h *Handler) Ages() []time.Duration { return h.flights.ages() }
+func (h *Handler) Ages() []time.Duration { return h.book.Ages(time.Now()) }
+
+// Records returns the records of the requests that run and of the last ones
+// that have ended.
+func (h *Handler) Records() *record.Book { return h.book }
 
 // BufferedBytes returns how much of Config.MaxBufferedBytes is in use.
 func (h *Handler) BufferedBytes() int64 { return h.buffered.Load() }
@@ -127,6 +136,8 @@ func (h *Handler) RetryBudget() float64 { return h.budget.left() }
 // complete returns the handler of an endpoint that is handed off.
 func (h *Handler) complete(endpoint transfer.Endpoint) func(*call) error {
 	return func(c *call) error {
+		c.keep = true
+		c.rec.Is(endpointLabel(endpoint))
 		req, err := h.readRequest(c, endpoint)
 		if err != nil {
 			if _, ok := errors.AsType[*transfer.BadRequest](err); ok {

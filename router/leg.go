@@ -38,6 +38,7 @@ func (a *attempt) send(l *leg, written transfer.Leg) (*exchange.Answer, error) {
 	a.work.Sent(worker.URL)
 	if l.role == workers.Decode {
 		l.lease.Sent()
+		a.call.rec.Sent(time.Now())
 		if a.prefillFirst() {
 			a.answering()
 		}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"pdrouter/policy"
+	"pdrouter/record"
 	"pdrouter/transfer"
 	"pdrouter/workers"
 )
@@ -13,6 +14,8 @@ type fingerprint struct {
 	pieces [][]byte // of the body
 	chain  []uint64
 	prompt workers.Prompt
+	choice workers.Explanation
+	seen   []record.Candidate
 }
 
 // mostKept is how long its lists may be to be used again.
@@ -26,7 +29,7 @@ func (h *Handler) need(c *call, req *transfer.Request) workers.Need {
 	p.model = append(p.model[:0], req.Model()...)
 	p.seed = req.Seed(append(p.seed[:0], p.model))
 	p.pieces = req.Prompt(p.pieces[:0])
-	n := workers.Need{Model: req.Model(), Prompt: workers.Prompt{Bytes: transfer.Length(p.pieces)}}
+	n := workers.Need{Model: req.Model(), Prompt: workers.Prompt{Bytes: transfer.Length(p.pieces)}, Answers: req.Batch()}
 	n.Sticky, n.Named = h.hintOf(c.r, req)
 	n.Class, n.Tenant = int(h.classOf(c, req)), h.tenantOf(c)
 	if most, ok := req.MaxTokens(); ok {
@@ -38,7 +41,7 @@ func (h *Handler) need(c *call, req *transfer.Request) workers.Need {
 	} else {
 		n.Key = policy.Take(p.seed, p.pieces).Key
 	}
-	p.prompt = n.Prompt
+	p.prompt, n.Explain = n.Prompt, &p.choice
 	clear(p.seed) // of the body, which is not ours for longer
 	clear(p.pieces)
 	return n
@@ -71,9 +74,15 @@ func (a *attempt) expect(pair *workers.Pair) {
 // countFound counts how much of the prompt prefill had in its cache, beside what
 // was believed.
 func (a *attempt) countFound() {
-	prompt, predicted := a.prefillUsage.Prompt, int64(-1)
-	if a.predicted >= 0 {
-		predicted = int64(a.predicted * float64(prompt))
+	u := &a.prefillUsage
+	a.h.met.PrefillFound(a.legs[workers.Prefill].lease.Worker.URL, u.Prompt, a.predictedTokens(), u.Cached)
+}
+
+// predictedTokens returns how much of the prompt prefill was believed to have in
+// its cache, in tokens as the engine counts them; -1: that is not known.
+func (a *attempt) predictedTokens() int64 {
+	if a.predicted < 0 || a.prefillUsage.Prompt < 0 {
+		return -1
 	}
-	a.h.met.PrefillFound(a.legs[workers.Prefill].lease.Worker.URL, prompt, predicted, a.prefillUsage.Cached)
+	return int64(a.predicted * float64(a.prefillUsage.Prompt))
 }

@@ -29,6 +29,7 @@ func (a *attempt) prefill() {
 	}
 	if err == nil {
 		a.work.Prefilled(a.answered.Sub(a.began))
+		a.call.rec.Prefilled(a.answered)
 		if !a.prefillFirst() {
 			a.answering()
 		}

@@ -80,12 +80,15 @@ type trial struct {
 func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
 	t := trial{h: h, call: c, req: req, need: h.need(c, req)}
 	defer h.freePrint(c)
+	t.recordNeed()
 	h.budget.earn()
 	var last *Error
 	for {
 		asked := time.Now()
+		t.need.Explain.Reset()
 		err := h.registry.Lease(c.r.Context(), t.need, &t.pair)
-		t.countWait(time.Since(asked), err)
+		waited := time.Since(asked)
+		t.countWait(waited, err)
 		switch {
 		case err == nil:
 		case drained(c.r.Context()):
@@ -95,7 +98,9 @@ func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
 		default:
 			return err
 		}
+		t.recordLease(asked.Add(waited), waited)
 		err = h.attempt(c, req, &t.pair)
+		c.recordOver(err)
 		if last = t.again(err); last == nil {
 			return err
 		}

@@ -93,7 +93,7 @@ func (s *stream) forward() error {
 		end, commits, s.torn, s.from = s.filled, true, true, 0
 	}
 	if end > 0 {
-		s.begin(commits)
+		s.note(time.Now(), commits)
 		if err := s.gate.pass(s.buf[:end], commits); err != nil {
 			return s.stopped(err)
 		}
@@ -134,13 +134,17 @@ func (s *stream) letGo() {
 	prefill.held.release()
 }
 
-// begin notes that an event commits, if it does and is the first.
-func (s *stream) begin(commits bool) {
+// note notes the time at which events came, and that the first of them commits,
+// if it does.
+func (s *stream) note(now time.Time, commits bool) {
 	if commits && !s.begun {
 		s.begun = true
 		s.answer.SetIdle(s.h.cfg.StreamIdle)
-		s.timeFirstToken(time.Now())
+		s.timeFirstToken(now)
 		s.legs[workers.Decode].lease.Began()
+	}
+	if s.begun && !s.done {
+		s.call.rec.Token(now)
 	}
 }
 

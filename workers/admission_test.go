@@ -301,6 +301,40 @@ func TestKeptWorkerIsLetGo(t *testing.T) {
 	})
 }
 
+// TestAnotherWorkerIsKept: who waits for a worker that may not be leased any more
+// gets another one kept.
+func TestAnotherWorkerIsKept(t *testing.T) {
+	for name, chooser := range map[string]Chooser{"chosen one by one": least{}, "planned": &keeper{free: 1 << 30, byRoom: true}} {
+		for how, leave := range map[string]func(*Registry, *Worker){
+			"barred":  func(r *Registry, w *Worker) { r.Bar(w, Breaking, Forever(), "") },
+			"drained": func(r *Registry, w *Worker) { _ = r.Drain(w.ID) },
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					r := admitting(t, 2, chooser, func(*Admission) {})
+					fill(r, 50)
+					come(t, r, "", Need{Prompt: Prompt{Bytes: 100}})
+					time.Sleep(overtaking + 2*roomAgain)
+					synctest.Wait()
+					first, second := worker(t, r, "decode-0"), worker(t, r, "decode-1")
+					if second.load.kept != 0 {
+						first, second = second, first
+					}
+					if first.load.kept == 0 {
+						t.Fatal("no worker is kept")
+					}
+					leave(r, first)
+					time.Sleep(2 * roomAgain)
+					synctest.Wait()
+					if first.load.kept != 0 || second.load.kept == 0 {
+						t.Errorf("kept for %d and %d; want the other one kept", first.load.kept, second.load.kept)
+					}
+				})
+			})
+		}
+	}
+}
+
 // TestTriedAgainIsBounded: who was tried before and finds no room waits as long as
 // others may.
 func TestTriedAgainIsBounded(t *testing.T) {

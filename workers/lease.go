@@ -2,6 +2,7 @@ package workers
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -37,6 +38,10 @@ type Pair struct {
 	computed bool // see Lease.Computed, likewise:
 	tokens   int
 	cached   int
+
+	// Reserved is how many tokens of decode's KV cache the request is expected
+	// to take at the most; NaN: its engine does not tell how full that is.
+	Reserved float64
 
 	claim     claim // on decode's KV cache
 	tenant    uint64
@@ -96,8 +101,12 @@ func (r *Registry) grantLocked(w *waiter, pools []Pool, c Choice) {
 // claimLocked counts what a pair will take of decode's KV cache.
 func (r *Registry) claimLocked(pair *Pair, n *Need) {
 	d := pair.Decode.Worker
-	d.ledger.grant(&pair.claim, need{habits: n.habits, bytes: n.Prompt.Bytes, limit: n.MaxTokens}, r.now)
+	d.ledger.grant(&pair.claim, need{habits: n.habits, bytes: n.Prompt.Bytes, limit: n.MaxTokens, answers: n.Answers}, r.now)
 	d.room.changed()
+	pair.Reserved = math.NaN()
+	if d.ledger.known() {
+		pair.Reserved = pair.claim.course.expected()
+	}
 }
 
 // leaseLocked counts both leases of a pair.

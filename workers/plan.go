@@ -125,6 +125,13 @@ type Explanation struct {
 	Candidates []Candidate
 }
 
+// Reset empties x. A nil x is none.
+func (x *Explanation) Reset() {
+	if x != nil {
+		x.Reason, x.Candidates = "", x.Candidates[:0]
+	}
+}
+
 // A Candidate is a worker as it was seen by one choice.
 type Candidate struct {
 	Worker *Worker
