@@ -21,7 +21,7 @@ func crowded(t testing.TB, claims int) *Registry {
 		w.ledger.report(&rep, now)
 		for range claims {
 			c := &claim{}
-			w.ledger.grant(c, need{h, 4000, 0}, now)
+			w.ledger.grant(c, need{habits: h, bytes: 4000}, now)
 			w.ledger.begin(c, now)
 		}
 	}
