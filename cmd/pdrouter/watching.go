@@ -47,7 +47,7 @@ func (w *watching) heard(r *admin.RequestInfo, s *admin.Status) {
 	kv, known := w.kv[r.Pair.Decode]
 	w.mu.Unlock()
 	if known && !w.terminal && r.Running && r.Phase != "admit" {
-		w.at(r.Age, "%-11s %s", r.Pair.Decode, kvText(w.screen, &kv, 20, w.width()))
+		w.at(r.Age, r.Pair.Decode, "%s", kvText(w.screen, &kv, 20, w.width()))
 	}
 }
 
@@ -61,15 +61,15 @@ func (w *watching) show(r *admin.RequestInfo) {
 			w.tellEarlier(r)
 			w.tellPath(r)
 		}
-		if text := w.phaseText(r, p); text != "" && !w.told[p.Phase] {
+		if what, text := w.phaseText(r, p); what != "" && !w.told[p.Phase] {
 			w.told[p.Phase] = true
-			w.at(p.At, "%s", text)
+			w.at(p.At, what, "%s", text)
 		}
 	}
 	w.tellEarlier(r)
 	if waits := valueOf(r.Lacks); waits != w.waits {
 		if w.waits = waits; waits != "" {
-			w.at(r.Age, "waits       for %s", lackWords(waits))
+			w.at(r.Age, "waits", "for %s", lackWords(waits))
 		}
 	}
 	if !r.Running {
@@ -94,7 +94,7 @@ func (w *watching) tellPath(r *admin.RequestInfo) {
 			waited += " for " + *r.Lacked
 		}
 	}
-	w.at(a.Leased, "path        %s -> %s%s, by %s", w.paint(green, a.Prefill), w.paint(cyan, a.Decode), waited, cmp.Or(a.Choice.Prefill.Reason, "the policy"))
+	w.at(a.Leased, "path", "%s -> %s%s, by %s", w.paint(green, a.Prefill), w.paint(cyan, a.Decode), waited, cmp.Or(a.Choice.Prefill.Reason, "the policy"))
 }
 
 // tellEarlier tells of attempts that have failed.
@@ -105,27 +105,28 @@ func (w *watching) tellEarlier(r *admin.RequestInfo) {
 			return
 		}
 		if a.Code != "" {
-			w.at(*a.Ended, "%s", w.paint(red, fmt.Sprintf("failed      attempt %d on %s -> %s%s: %s", w.ended+1, a.Prefill, a.Decode, inLeg(a.Leg), cmp.Or(a.Reason, a.Code))))
+			w.at(*a.Ended, "failed", "%s", w.paint(red, fmt.Sprintf("attempt %d on %s -> %s%s: %s", w.ended+1, a.Prefill, a.Decode, inLeg(a.Leg), cmp.Or(a.Reason, a.Code))))
 		}
 	}
 }
 
-// phaseText says that a phase was reached; empty: that is not told.
-func (w *watching) phaseText(r *admin.RequestInfo, p admin.PhaseInfo) string {
+// phaseText says that a phase was reached, in a word and the rest; empty: that is
+// not told.
+func (w *watching) phaseText(r *admin.RequestInfo, p admin.PhaseInfo) (what, text string) {
 	switch p.Phase {
 	case "admit":
-		return fmt.Sprintf("accepted    %s for %s, %s bytes", cmp.Or(r.Endpoint, "request"), cmp.Or(r.Model, "any model"), thousands(r.BodyBytes))
+		return "accepted", fmt.Sprintf("%s for %s, %s bytes", cmp.Or(r.Endpoint, "request"), cmp.Or(r.Model, "any model"), thousands(r.BodyBytes))
 	case "hand-off":
-		return fmt.Sprintf("prefilled   in %s; the KV cache goes to %s", shortTime(w.before(r, "prefill")), r.Pair.Decode)
+		return "prefilled", fmt.Sprintf("in %s; the KV cache goes to %s", shortTime(w.before(r, "prefill")), r.Pair.Decode)
 	case "decode":
-		return fmt.Sprintf("prefilled   in %s; %s makes the answer", shortTime(w.before(r, "prefill")), r.Pair.Decode)
+		return "prefilled", fmt.Sprintf("in %s; %s makes the answer", shortTime(w.before(r, "prefill")), r.Pair.Decode)
 	case "relay":
 		if r.Streaming {
-			return "first token"
+			return "first token", ""
 		}
-		return "answer      is passed on"
+		return "answer", "is passed on"
 	}
-	return ""
+	return "", ""
 }
 
 // before returns how long a phase was.
@@ -146,17 +147,23 @@ func (w *watching) tellEnd(r *admin.RequestInfo) {
 	if r.AnswerTokens != nil {
 		text += fmt.Sprintf(", %s tokens", thousands(int(*r.AnswerTokens)))
 	}
-	w.at(r.Age, "ended       %s", text)
+	w.at(r.Age, "ended", "%s", text)
 }
 
 // lost tells that a request has ended so long ago that it is forgotten.
 func (w *watching) lost(r *admin.RequestInfo) {
-	w.at(r.Age, "lost        it has ended, and so many others since that it is forgotten")
+	w.at(r.Age, "lost", "it has ended, and so many others since that it is forgotten")
 }
 
-// at says what happened so many seconds after the request had come.
-func (w *watching) at(seconds float64, format string, args ...any) {
-	w.say("  %8.2f s  %s", seconds, fmt.Sprintf(format, args...))
+// at says what happened so many seconds after the request had come. In a pipe
+// that is one line, however long.
+func (w *watching) at(seconds float64, what, format string, args ...any) {
+	head, text := fmt.Sprintf("  %8.2f s  %-11s ", seconds, what), fmt.Sprintf(format, args...)
+	if w.terminal {
+		w.wrap(head, text)
+		return
+	}
+	w.say("%s", strings.TrimRight(head+text, " "))
 }
 
 // answerRow is what the client has of its answer.
