@@ -112,7 +112,8 @@ func notAllowed(mux *chi.Mux, r *http.Request) *Error {
 // changed or refused.
 func (a *API) answering(access Access, serve server) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		answer, err := reply{}, access.check(r)
+		answer := reply{}
+		key, err := access.check(r)
 		if err != nil {
 			refuseBody(w, r)
 		} else {
@@ -126,7 +127,7 @@ func (a *API) answering(access Access, serve server) http.HandlerFunc {
 			maps.Copy(w.Header(), e.header)
 			answer = reply{status: e.Status, body: e}
 		}
-		a.logAnswer(r, answer.status, err)
+		a.logAnswer(r, key, answer.status, err)
 		a.write(w, answer)
 	}
 }
@@ -141,13 +142,16 @@ func refuseBody(w http.ResponseWriter, r *http.Request) {
 }
 
 // logAnswer logs changes and refusals. Neither a body nor a header is logged.
-func (a *API) logAnswer(r *http.Request, status int, err error) {
+func (a *API) logAnswer(r *http.Request, key string, status int, err error) {
 	from := r.RemoteAddr
 	if from == "" || from == "@" {
 		from = "unix socket" // its mode says who that may be
 	}
 	fields := []zap.Field{
 		zap.String("method", r.Method), zap.String("path", shown(r.URL.Path)), zap.Int("status", status), zap.String("from", from),
+	}
+	if key != "" {
+		fields = append(fields, zap.String("key", key)) // its name
 	}
 	switch {
 	case err != nil && (status == http.StatusUnauthorized || status == http.StatusForbidden || status >= 500):

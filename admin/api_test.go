@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"pdrouter/exchange"
+	"pdrouter/keys"
 	"pdrouter/policy"
 	"pdrouter/sim"
 	"pdrouter/workers"
@@ -207,12 +208,12 @@ func TestAccess(t *testing.T) {
 		status int
 	}{
 		{"whoever reaches a socket may", Access{}, func(*http.Request) {}, 200},
-		{"a key is asked for", Access{Keys: []string{"right"}}, func(*http.Request) {}, 401},
-		{"a wrong one", Access{Keys: []string{"right"}}, bearer("Bearer wrong"), 401},
-		{"the beginning of it", Access{Keys: []string{"right"}}, bearer("Bearer righ"), 401},
-		{"without its scheme", Access{Keys: []string{"right"}}, bearer("right"), 401},
-		{"an empty one", Access{Keys: []string{"right"}}, bearer("Bearer "), 401},
-		{"the right one", Access{Keys: []string{"other", "right"}}, bearer("bearer right"), 200},
+		{"a key is asked for", Access{Keys: keys.Of("right")}, func(*http.Request) {}, 401},
+		{"a wrong one", Access{Keys: keys.Of("right")}, bearer("Bearer wrong"), 401},
+		{"the beginning of it", Access{Keys: keys.Of("right")}, bearer("Bearer righ"), 401},
+		{"without its scheme", Access{Keys: keys.Of("right")}, bearer("right"), 401},
+		{"an empty one", Access{Keys: keys.Of("right")}, bearer("Bearer "), 401},
+		{"the right one", Access{Keys: keys.Of("other", "right")}, bearer("bearer right"), 200},
 		{"a page of another origin", Access{}, func(r *http.Request) { r.Method = "POST"; r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
 		{"an older browser's", Access{}, func(r *http.Request) { r.Method = "POST"; r.Header.Set("Origin", "http://evil.example") }, 403},
 		{"loopback by its address", Access{Loopback: true}, func(r *http.Request) { r.Host = "127.0.0.1:30001" }, 200},
@@ -249,7 +250,7 @@ func bearer(value string) func(*http.Request) {
 // is.
 func TestNothingIsToldWithoutAKey(t *testing.T) {
 	d := newDesk(t, nil)
-	srv := httptest.NewServer(d.api.Handler(Access{Keys: []string{"right"}}))
+	srv := httptest.NewServer(d.api.Handler(Access{Keys: keys.Of("right")}))
 	defer srv.Close()
 	for _, path := range []string{"/workers", "/workers/prefill-0", "/nothing", "/flush_cache", "/get_loads"} {
 		req, _ := http.NewRequest("PUT", srv.URL+path, strings.NewReader("{"))
@@ -270,7 +271,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 		access Access
 		status int
 	}{
-		{"without a key", Access{Keys: []string{"k"}}, 401},
+		{"without a key", Access{Keys: keys.Of("k")}, 401},
 		{"with all rights", Access{}, 408},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"pdrouter/keys"
 	"pdrouter/workers"
 )
 
@@ -31,7 +32,7 @@ func TestKeys(t *testing.T) {
 		{"a wrong header", "X-Api-Key: key-1", 401},
 		{"a long one", "Authorization: Bearer " + strings.Repeat("k", 100_000), 401},
 	}
-	f := newServingFleet(t, func(c *Config) { c.APIKeys = []string{"key-1", "key-2"} })
+	f := newServingFleet(t, func(c *Config) { c.APIKeys = keys.Of("key-1", "key-2") })
 	served := 0
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -71,7 +72,7 @@ func TestKeys(t *testing.T) {
 
 // TestRefusedBeforeReading is about who pays for the body of a stranger.
 func TestRefusedBeforeReading(t *testing.T) {
-	f := newServingFleet(t, func(c *Config) { c.APIKeys = []string{"key"} })
+	f := newServingFleet(t, func(c *Config) { c.APIKeys = keys.Of("key") })
 	conn := f.connect(t)
 	conn.Write([]byte("POST /v1/chat/completions HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 200000000\r\n\r\n"))
 
@@ -100,7 +101,7 @@ func TestKeysUp(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := newServingFleet(t, func(c *Config) { c.APIKeys = tt.own })
+			f := newServingFleet(t, func(c *Config) { c.APIKeys = keys.Of(tt.own...) })
 			for _, s := range f.registry.Statuses() {
 				s.Worker.APIKey = map[workers.Role]string{workers.Prefill: tt.prefill, workers.Decode: tt.decode}[s.Worker.Role]
 			}

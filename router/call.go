@@ -26,7 +26,8 @@ type call struct {
 	began time.Time
 	fault *Error // why it failed; nil if it did not
 	rec   *record.Request
-	keep  bool // its record, when it has ended
+	key   string // the name of the API key that was sent, if it has one
+	keep  bool   // its record, when it has ended
 
 	model           string
 	dialect         string        // the first of its model's; empty: nobody serves it
@@ -155,6 +156,9 @@ func (h *Handler) account(c *call, route *metrics.Route) {
 	if c.prefill != "" || c.decode != "" {
 		fields = append(fields, zap.String("model", c.model), zap.String("prefill", c.prefill), zap.String("decode", c.decode),
 			zap.Duration("ttft", c.ttft))
+	}
+	if c.key != "" {
+		fields = append(fields, zap.String("key", c.key))
 	}
 	if c.room != 0 {
 		fields = append(fields, zap.Uint64("room", c.room))

@@ -8,13 +8,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"pdrouter/keys"
 )
 
 // Config holds what an operator may set about the client's side.
 type Config struct {
 	// APIKeys are the bearer keys of which a client must send one. Empty:
 	// anybody may ask, and a client's own Authorization goes up to engines.
-	APIKeys []string
+	APIKeys keys.Set
 
 	// MaxBodyBytes is the largest request body accepted, in bytes, before
 	// and after its content-encoding is undone. A larger one gets 413.
@@ -111,7 +113,7 @@ func (c Config) Validate() error {
 	above("client-stall-secs", c.ClientStall > 0, c.ClientStall)
 	faults = append(faults, c.Retries.validate()...)
 	for _, key := range c.APIKeys {
-		if key == "" {
+		if key.IsEmpty() {
 			faults = append(faults, errors.New("api-key: must not be empty"))
 		}
 	}

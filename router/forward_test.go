@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"pdrouter/exchange"
+	"pdrouter/keys"
 	"pdrouter/policy"
 	"pdrouter/workers"
 )
@@ -208,7 +209,7 @@ func TestModelInfo(t *testing.T) {
 
 // TestForwardAsksForKeys: of all that is forwarded only the check is open.
 func TestForwardAsksForKeys(t *testing.T) {
-	f := newServingFleet(t, func(c *Config) { c.APIKeys = []string{"k"} })
+	f := newServingFleet(t, func(c *Config) { c.APIKeys = keys.Of("k") })
 	for _, line := range []string{"POST /tokenize", "POST /v1/detokenize", "GET /get_model_info", "GET /get_server_info"} {
 		method, path, _ := strings.Cut(line, " ")
 		wantError(t, f.request(t, method, path), 401, "invalid_api_key")

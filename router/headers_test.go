@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"pdrouter/keys"
 )
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -270,7 +272,7 @@ func TestCORS(t *testing.T) {
 		reply(200, chatAnswer)(w, r)
 	}
 	f := newFleet(t, "sglang", reply(200, chatAnswer), decode, func(c *Config) {
-		c.CORSOrigins, c.APIKeys = []string{"https://good.example"}, []string{"k"}
+		c.CORSOrigins, c.APIKeys = []string{"https://good.example"}, keys.Of("k")
 	})
 	tests := []struct{ origin, want string }{{"https://good.example", "https://good.example"}, {"https://evil.example", ""}}
 	for _, tt := range tests {

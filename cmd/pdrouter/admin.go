@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"pdrouter/admin"
+	"pdrouter/keys"
 	"pdrouter/workers"
 
 	"go.uber.org/zap"
@@ -35,7 +36,8 @@ func (in *intake) adminSettings() []setting {
 		{name: "admin-socket", value: newText(&c.AdminSocket, "path"), usage: "unix socket of the admin API, for this user and group; auto: /run/pdrouter/admin.sock, else /run/user/UID/pdrouter/admin.sock, else none; none: no socket"},
 		{name: "admin-host", value: newText(&c.AdminHost, "address"), usage: "where --admin-port is listened at; only loopback, because it has no TLS"},
 		{name: "admin-port", value: newWhole(&c.AdminPort), usage: "a port for the admin API too, with --admin-api-key; 0: none"},
-		{name: "admin-api-key", value: newSecret(&c.AdminAPIKey), secret: true, usage: "bearer key of the admin API, at every place but the socket"},
+		{name: "admin-api-key", value: newKeys(&in.adminKeys), takes: takesOne, secret: true, usage: "bearer key of the admin API, at every place but the socket; repeat for several"},
+		{name: "admin-api-key-file", value: newText(&c.AdminKeyFile, "file"), usage: "file with such keys, as --api-key-file has them"},
 		{name: "admin-on-data-listener", value: newSwitch(&c.AdminOnData), usage: "serve the admin API at --port too, as smg does: with --admin-api-key, else with --api-key; without any key only on loopback"},
 	}
 }
@@ -57,11 +59,20 @@ func (c Config) checkAdmin() error {
 	case len(c.AdminSocket) > maxSocketPath:
 		faults = append(faults, fmt.Errorf("admin-socket: %q is longer than %d bytes", c.AdminSocket, maxSocketPath))
 	}
-	if c.AdminPort != 0 && c.AdminAPIKey == "" {
+	if c.AdminPort != 0 && len(c.AdminKeys) == 0 {
 		faults = append(faults, fmt.Errorf("admin-port: %d needs --admin-api-key: every user of this host can reach a port", c.AdminPort))
 	}
 	if c.AdminPort != 0 && !workers.IsLoopback(c.AdminHost) {
 		faults = append(faults, fmt.Errorf("admin-host: %q is not loopback, and the key would cross the network in clear; tunnel to it (ssh -L), or give --admin-on-data-listener, which has TLS", c.AdminHost))
+	}
+	named := func(k keys.Key) bool { return k.Name != "" }
+	if c.AdminOnData && len(c.AdminKeys) == 0 && slices.ContainsFunc(c.Router.APIKeys, named) {
+		faults = append(faults, errors.New("admin-on-data-listener: a key that is a tenant's, or somebody's by name, must not open it; give --admin-api-key"))
+	}
+	for _, key := range c.AdminKeys {
+		if key.IsEmpty() {
+			faults = append(faults, errors.New("admin-api-key: must not be empty"))
+		}
 	}
 	if c.AdminOnData && len(c.adminDataAccess().Keys) == 0 && !c.hostIsLocal() {
 		faults = append(faults, fmt.Errorf("admin-on-data-listener: without a key whoever reaches %s could send prompts anywhere; give --admin-api-key or --api-key, or --host 127.0.0.1", c.Host))
@@ -78,8 +89,8 @@ func (c Config) hostIsLocal() bool {
 // adminDataAccess returns who may use the admin API at the data listener. A
 // key of its own shuts out those of clients.
 func (c Config) adminDataAccess() admin.Access {
-	if c.AdminAPIKey != "" {
-		return admin.Access{Keys: []string{c.AdminAPIKey}}
+	if len(c.AdminKeys) > 0 {
+		return admin.Access{Keys: c.AdminKeys}
 	}
 	return admin.Access{Keys: c.Router.APIKeys, Loopback: len(c.Router.APIKeys) == 0}
 }
@@ -96,7 +107,7 @@ func (d *daemon) adminDoors() []adminDoor {
 		doors = append(doors, adminDoor{d.adminSocket, admin.Access{}})
 	}
 	if d.adminPort != nil {
-		doors = append(doors, adminDoor{d.adminPort, admin.Access{Keys: []string{d.cfg.AdminAPIKey}}})
+		doors = append(doors, adminDoor{d.adminPort, admin.Access{Keys: d.cfg.AdminKeys}})
 	}
 	return doors
 }
@@ -167,7 +178,7 @@ func (d *daemon) adminSurfaces(whom func(keys int, flag string) string) []string
 	}
 	if d.cfg.AdminOnData {
 		flag := "--api-key"
-		if d.cfg.AdminAPIKey != "" {
+		if len(d.cfg.AdminKeys) > 0 {
 			flag = "--admin-api-key"
 		}
 		all = append(all, fmt.Sprintf("%s %s", d.data.Addr(), whom(len(d.cfg.adminDataAccess().Keys), flag)))

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"pdrouter/admin"
+	"pdrouter/keys"
 	"pdrouter/sim"
 )
 
@@ -223,13 +224,13 @@ func TestAdminOnDataListener(t *testing.T) {
 	}{
 		{"not unless asked", func(*Config) {}, "", 404, 200},
 		{"on loopback without a key", func(c *Config) { c.AdminOnData = true }, "", 200, 200},
-		{"with the clients' key", func(c *Config) { c.AdminOnData, c.Router.APIKeys = true, []string{"client"} }, "client", 200, 200},
-		{"not without it", func(c *Config) { c.AdminOnData, c.Router.APIKeys = true, []string{"client"} }, "", 401, 200},
+		{"with the clients' key", func(c *Config) { c.AdminOnData, c.Router.APIKeys = true, keys.Of("client") }, "client", 200, 200},
+		{"not without it", func(c *Config) { c.AdminOnData, c.Router.APIKeys = true, keys.Of("client") }, "", 401, 200},
 		{"with a key of its own", func(c *Config) {
-			c.AdminOnData, c.AdminAPIKey, c.Router.APIKeys = true, "admin", []string{"client"}
+			c.AdminOnData, c.AdminKeys, c.Router.APIKeys = true, keys.Of("admin"), keys.Of("client")
 		}, "admin", 200, 200},
 		{"which shuts clients out", func(c *Config) {
-			c.AdminOnData, c.AdminAPIKey, c.Router.APIKeys = true, "admin", []string{"client"}
+			c.AdminOnData, c.AdminKeys, c.Router.APIKeys = true, keys.Of("admin"), keys.Of("client")
 		}, "client", 401, 200},
 	}
 	for _, tt := range tests {
@@ -249,7 +250,7 @@ func TestAdminOnDataListener(t *testing.T) {
 func TestAdminOnDataListenerWithTLS(t *testing.T) {
 	cert, key := newCert(t)
 	f := newFleet(t, fleetPlan{dialect: sim.SGLang, config: func(c *Config) {
-		c.TLSCert, c.TLSKey, c.AdminOnData, c.AdminAPIKey = cert, key, true, "admin"
+		c.TLSCert, c.TLSKey, c.AdminOnData, c.AdminKeys = cert, key, true, keys.Of("admin")
 	}})
 	for major := 1; major <= 2; major++ {
 		client := newTLSClient(t, cert, major)
@@ -275,7 +276,7 @@ func TestAdminOnDataListenerWithTLS(t *testing.T) {
 // The port of the admin API asks for its key and serves nothing else, and the
 // commands use it.
 func TestAdminPort(t *testing.T) {
-	f := newFleet(t, fleetPlan{dialect: sim.SGLang, config: func(c *Config) { c.AdminPort, c.AdminAPIKey = freePort(t), "admin" }})
+	f := newFleet(t, fleetPlan{dialect: sim.SGLang, config: func(c *Config) { c.AdminPort, c.AdminKeys = freePort(t), keys.Of("admin") }})
 	base := "http://" + f.adminPort.Addr().String()
 	if status, _, _ := request(t, "GET", base+"/workers", "wrong", ""); status != 401 {
 		t.Errorf("with a wrong key: %d, want 401", status)

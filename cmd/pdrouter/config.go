@@ -9,6 +9,7 @@ import (
 
 	"pdrouter/exchange"
 	"pdrouter/health"
+	"pdrouter/keys"
 	"pdrouter/metrics"
 	"pdrouter/policy"
 	"pdrouter/router"
@@ -37,14 +38,18 @@ type Config struct {
 	AdminSocket string
 
 	// AdminHost and AdminPort are a further place for it, on loopback and for
-	// those who send AdminAPIKey. Defaults 127.0.0.1 and 0: none.
-	AdminHost   string
-	AdminPort   int
-	AdminAPIKey string
+	// those who send one of AdminKeys. Defaults 127.0.0.1 and 0: none.
+	AdminHost string
+	AdminPort int
+	AdminKeys keys.Set
 
-	// AdminOnData serves it to clients too, for those who send AdminAPIKey or,
-	// if there is none, a key of clients. Default false.
+	// AdminOnData serves it to clients too, for those who send one of AdminKeys
+	// or, if there is none, a key of clients. Default false.
 	AdminOnData bool
+
+	// APIKeyFile, AdminKeyFile and WorkerKeyFile are where keys come from besides
+	// flags. Empty: from nowhere else.
+	APIKeyFile, AdminKeyFile, WorkerKeyFile string
 
 	// TLSCert and TLSKey name the PEM files with which clients are spoken to.
 	// Empty: plain HTTP.

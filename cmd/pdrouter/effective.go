@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"pdrouter/keys"
 	"pdrouter/workers"
 
 	"github.com/goccy/go-yaml"
@@ -67,13 +68,16 @@ func (in *intake) effective() document {
 	return doc
 }
 
-// redactedField returns s with three stars in place of each key.
+// redactedField returns s with three stars in place of each key, behind its name.
 func (in *intake) redactedField(s setting) document {
 	switch v := s.value.plain().(type) {
-	case []string:
+	case []keys.Key:
 		stars := make([]string, len(v))
 		for i := range v {
 			stars[i] = redacted
+			if v[i].Name != "" {
+				stars[i] = v[i].Name + ":" + redacted
+			}
 		}
 		if len(stars) > 0 {
 			return document{{s.name, stars}}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"pdrouter/keys"
 	"pdrouter/workers"
 
 	"github.com/goccy/go-yaml"
@@ -177,7 +178,7 @@ func (f *configFile) scalar(name string, n ast.Node, set func(text string)) {
 // isList reports whether s may be given several values.
 func (s *setting) isList() bool {
 	switch s.value.(type) {
-	case nil, *list[string], *list[float64], *workerList, *kvRules:
+	case nil, *list[string], *list[float64], *list[keys.Key], *workerList, *kvRules:
 		return true
 	}
 	return false

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"pdrouter/keys"
 	"pdrouter/sim"
 )
 
@@ -41,7 +42,7 @@ func TestForwarded(t *testing.T) {
 		f := newFleet(t, fleetPlan{
 			dialect: dialect,
 			engine:  func(c *sim.Config) { c.APIKey, c.ContextLength = engineKey, 1000 },
-			config:  func(c *Config) { c.Workers.APIKey, c.Router.APIKeys = engineKey, []string{clientKey} },
+			config:  func(c *Config) { c.Workers.APIKey, c.Router.APIKeys = engineKey, keys.Of(clientKey) },
 		})
 		for _, tt := range tests {
 			if tt.dialect != dialect {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"pdrouter/keys"
 	"pdrouter/workers"
 
 	"github.com/goccy/go-yaml/token"
@@ -26,10 +27,12 @@ type intake struct {
 	noted func(*token.Token)
 
 	// What is given by other words than the Config's own.
-	backend    string
-	pairs      bool
-	tenantKeys []string
-	tryOnce    bool
+	backend   string
+	pairs     bool
+	tryOnce   bool
+	workerKey string
+
+	apiKeys, tenantKeys, adminKeys keys.Set
 }
 
 // A warning says of one setting what is not done with it.
@@ -114,6 +117,7 @@ func (in *intake) load() (Config, error) {
 		}
 	}
 	in.translate()
+	in.readKeys()
 	in.warn()
 	err := errors.Join(append(in.faults, in.cfg.Validate())...)
 	return in.cfg, asConfigFault(err)
@@ -131,10 +135,6 @@ func (in *intake) translate() {
 	if in.tryOnce {
 		c.Router.Retries.Attempts = 1
 	}
-	if c.AdminOnData && len(in.tenantKeys) > 0 && c.AdminAPIKey == "" {
-		in.faults = append(in.faults, errors.New("admin-on-data-listener: a tenant's key must not open it; give --admin-api-key"))
-	}
-	c.Router.APIKeys = append(c.Router.APIKeys, in.tenantKeys...)
 	slices.SortStableFunc(c.Workers.Specs, func(a, b workers.Spec) int { return cmp.Compare(a.Role, b.Role) })
 	if c.DiscoveryProvider == kubernetes {
 		in.warnings = append(in.warnings, warning{"discovery-provider", "kubernetes is not in this release; file is"})
@@ -147,7 +147,7 @@ func (in *intake) warn() {
 		switch {
 		case !in.given[s.name]:
 		case s.name == "tenant-api-key":
-			in.warnings = append(in.warnings, warning{s.name, "its key counts like --api-key; the tenant's name is not used"})
+			in.warnings = append(in.warnings, warning{s.name, "its key counts like --api-key; the tenant's name is for the log, and for nothing else"})
 		case s.standing == later:
 			in.warnings = append(in.warnings, warning{s.name, "accepted, not acted on in this release: " + s.reason})
 		case s.standing == unneeded:

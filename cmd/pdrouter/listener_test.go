@@ -22,6 +22,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"pdrouter/keys"
 	"pdrouter/sim"
 	"pdrouter/workers"
 )
@@ -216,7 +217,7 @@ func TestWorkerKeys(t *testing.T) {
 func TestClientKeys(t *testing.T) {
 	locked := func(c *sim.Config) { c.APIKey = "engine-secret" }
 	f := newFleet(t, fleetPlan{dialect: sim.SGLang, engine: locked, config: func(c *Config) {
-		c.Router.APIKeys, c.Workers.APIKey = []string{"one", "two"}, "engine-secret"
+		c.Router.APIKeys, c.Workers.APIKey = keys.Of("one", "two"), "engine-secret"
 	}})
 	body, _ := chatBody(t, false)
 	for _, tt := range []struct {
@@ -245,7 +246,7 @@ func TestClientKeys(t *testing.T) {
 func TestHealthCheckPortServesProbesOnly(t *testing.T) {
 	cert, key := newCert(t)
 	f := newFleet(t, fleetPlan{dialect: sim.SGLang, config: func(c *Config) {
-		c.HealthCheckPort, c.TLSCert, c.TLSKey, c.Router.APIKeys = freePort(t), cert, key, []string{"one"}
+		c.HealthCheckPort, c.TLSCert, c.TLSKey, c.Router.APIKeys = freePort(t), cert, key, keys.Of("one")
 	}})
 	base := "http://" + f.probe.Addr().String()
 	for _, tt := range []struct {

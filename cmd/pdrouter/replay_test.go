@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"pdrouter/bench"
+	"pdrouter/keys"
 	"pdrouter/policy"
 	"pdrouter/sim"
 )
@@ -225,7 +226,7 @@ func TestReplayLiveDoesNotTakeTheHandOffForACache(t *testing.T) {
 }
 
 func TestReplayLiveTellsOfFailures(t *testing.T) {
-	f := newFleet(t, fleetPlan{dialect: sim.SGLang, config: func(c *Config) { c.Router.APIKeys = []string{"secret"} }})
+	f := newFleet(t, fleetPlan{dialect: sim.SGLang, config: func(c *Config) { c.Router.APIKeys = keys.Of("secret") }})
 	out, complaints, err := replays(t.Context(), traceOf(3), "--trace", "-", "--live", f.base, "--model", "sim-model", "--speed", "100", "--json")
 	if err == nil || err.Error() != "replay: all 3 requests failed" || strings.Count(complaints, "status 401") != 3 {
 		t.Errorf("without a key: %v, %q", err, complaints)

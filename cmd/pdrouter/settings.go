@@ -42,6 +42,7 @@ func (in *intake) enforcedSettings() []setting {
 		{groupSizes, in.sizeSettings()},
 		{groupHTTP, in.httpSettings()},
 		{groupKeys, in.keySettings()},
+		{groupKeys, in.tlsSettings()},
 		{groupSeeing, in.seeingSettings()},
 	} {
 		for _, s := range g.settings {
@@ -153,20 +154,6 @@ func (in *intake) httpSettings() []setting {
 		{name: "request-id-headers", value: newTexts(&r.RequestIDHeaders, "header..."), usage: "headers in which a client may name its request, in order of precedence"},
 		{name: "routing-key-headers", value: newTexts(&r.RoutingKeyHeaders, "header..."), usage: "headers in which a client says which requests belong together, in order of precedence; they go up to the engines as they are"},
 		{name: "cors-allowed-origins", value: newTexts(&r.CORSOrigins, "origin..."), usage: "origins that browsers may call from"},
-	}
-}
-
-func (in *intake) keySettings() []setting {
-	c := &in.cfg
-	return []setting{
-		{name: "api-key", value: newSecrets(&c.Router.APIKeys), takes: takesOne, secret: true, usage: "bearer key of which a client must send one; repeat for several; none: anybody may ask"},
-		{name: "tenant-api-key", value: newTenantKeys(&in.tenantKeys), takes: takesOne, secret: true, hint: true, usage: "smg's TENANT:KEY; the key counts like --api-key, and the name for nothing"},
-		{name: "worker-api-key", value: newSecret(&c.Workers.APIKey), secret: true, usage: "bearer key sent to the workers; one of its own may be given to each in the file"},
-		{name: "tls-cert-path", value: newText(&c.TLSCert, "file"), usage: "certificate (PEM) for clients; none: plain HTTP"},
-		{name: "tls-key-path", value: newText(&c.TLSKey, "file"), usage: "its key"},
-		{name: "ca-cert-paths", value: newTexts(&c.CACertPaths, "file..."), usage: "authorities (PEM) trusted for workers, beside those of the system"},
-		{name: "client-cert-path", value: newText(&c.ClientCert, "file"), usage: "certificate (PEM) that workers are shown"},
-		{name: "client-key-path", value: newText(&c.ClientKey, "file"), usage: "its key"},
 	}
 }
 

@@ -88,10 +88,10 @@ func (d *daemon) listenAdmin(ctx context.Context, handed []net.Listener) (err er
 	for _, ln := range handed {
 		door := adminDoor{ln, admin.Access{}}
 		if ln.Addr().Network() != unixNetwork {
-			if d.cfg.AdminAPIKey == "" {
+			if len(d.cfg.AdminKeys) == 0 {
 				return fmt.Errorf("admin socket %s of the service manager: a port needs --admin-api-key; every user of this host can reach it", ln.Addr())
 			}
-			door.access.Keys = []string{d.cfg.AdminAPIKey}
+			door.access.Keys = d.cfg.AdminKeys
 		}
 		d.adminHanded = append(d.adminHanded, door)
 	}

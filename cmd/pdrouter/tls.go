@@ -5,8 +5,18 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
 )
+
+func (in *intake) tlsSettings() []setting {
+	c := &in.cfg
+	return []setting{
+		{name: "tls-cert-path", value: newText(&c.TLSCert, "file"), usage: "certificate (PEM) for clients; none: plain HTTP"},
+		{name: "tls-key-path", value: newText(&c.TLSKey, "file"), usage: "its key"},
+		{name: "ca-cert-paths", value: newTexts(&c.CACertPaths, "file..."), usage: "authorities (PEM) trusted for workers, beside those of the system"},
+		{name: "client-cert-path", value: newText(&c.ClientCert, "file"), usage: "certificate (PEM) that workers are shown"},
+		{name: "client-key-path", value: newText(&c.ClientKey, "file"), usage: "its key"},
+	}
+}
 
 // serverTLS returns how clients are spoken to, or nil for plain HTTP.
 func (c Config) serverTLS() (*tls.Config, error) {
@@ -72,13 +82,4 @@ func loadAuthorities(paths []string) (*x509.CertPool, error) {
 		faults = append(faults, err)
 	}
 	return pool, errors.Join(faults...)
-}
-
-// readNamed reads the file that flag names.
-func readNamed(flag, path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
-	}
-	return text, nil
 }

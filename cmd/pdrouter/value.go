@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"pdrouter/keys"
+
 	"github.com/spf13/pflag"
 )
 
@@ -84,24 +86,28 @@ func newTexts(dst *[]string, word string) value {
 // redacted stands for a key where the configuration is printed.
 const redacted = "***"
 
-// newSecret and newSecrets refuse what stands for a key: a file made from the
+// newSecret, newKeys and newTenantKeys refuse what stands for a key: a file made from the
 // output of check must not turn three stars into a password.
 func newSecret(dst *string) value {
 	return &scalar[string]{dst: dst, word: "key", parse: parseSecret}
 }
 
-func newSecrets(dst *[]string) value {
-	return &list[string]{dst: dst, word: "key", parse: parseSecret}
+func newKeys(dst *keys.Set) value {
+	return &list[keys.Key]{dst: (*[]keys.Key)(dst), word: "key", parse: func(text string) (keys.Key, error) {
+		key, err := parseSecret(text)
+		return keys.New("", key), err
+	}}
 }
 
-// newTenantKeys keeps the key of each TENANT:KEY.
-func newTenantKeys(dst *[]string) value {
-	return &list[string]{dst: dst, word: "tenant:key", parse: func(text string) (string, error) {
+// newTenantKeys keeps the key of each TENANT:KEY, under the tenant's name.
+func newTenantKeys(dst *keys.Set) value {
+	return &list[keys.Key]{dst: (*[]keys.Key)(dst), word: "tenant:key", parse: func(text string) (keys.Key, error) {
 		tenant, key, ok := strings.Cut(text, ":")
 		if !ok || tenant == "" || key == "" {
-			return "", errors.New("not TENANT:KEY")
+			return keys.Key{}, errors.New("not TENANT:KEY")
 		}
-		return parseSecret(key)
+		key, err := parseSecret(key)
+		return keys.New(tenant, key), err
 	}}
 }
 
@@ -109,10 +115,7 @@ func parseSecret(text string) (string, error) {
 	if text == redacted {
 		return "", errors.New("*** is what check prints in place of a key; put the key itself there")
 	}
-	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return "", errors.New("a key is made of visible ASCII letters, without blanks")
-	}
-	return text, nil
+	return text, keys.Check(text)
 }
 
 func newSwitch(dst *bool) value {

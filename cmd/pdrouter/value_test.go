@@ -3,6 +3,8 @@ package main
 import (
 	"testing"
 	"time"
+
+	"pdrouter/keys"
 )
 
 func TestSeconds(t *testing.T) {
@@ -54,10 +56,10 @@ func TestKeysAreNeverThreeStars(t *testing.T) {
 }
 
 func TestATenantsKeyIsAKey(t *testing.T) {
-	var keys []string
-	v := newTenantKeys(&keys)
-	if err := v.Set("team-a:s3cret:x"); err != nil || keys[0] != "s3cret:x" {
-		t.Errorf("Set(team-a:s3cret:x) keeps %q, %v; want s3cret:x", keys, err)
+	var set keys.Set
+	v := newTenantKeys(&set)
+	if err := v.Set("team-a:s3cret:x"); err != nil || set[0] != keys.New("team-a", "s3cret:x") {
+		t.Errorf("Set(team-a:s3cret:x) keeps %v, %v; want s3cret:x of team-a", set, err)
 	}
 	for _, text := range []string{"s3cret", ":s3cret", "team-a:", "team-a:***"} {
 		if v.Set(text) == nil {
