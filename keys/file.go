@@ -50,6 +50,19 @@ func ParseOne(text []byte) (secret string, err error) {
 	return secret, nil
 }
 
+// FirstOf returns the first key of a file's text in clear, for a client that is
+// given the file of the one whom it asks.
+func FirstOf(text []byte) (secret string, err error) {
+	err = eachLine(text, func(line string) error {
+		_, own, fault := splitLine(line)
+		if secret == "" {
+			secret = own
+		}
+		return fault
+	})
+	return secret, err
+}
+
 // eachLine calls take with each line that says something.
 func eachLine(text []byte, take func(line string) error) error {
 	var faults []error
@@ -71,21 +84,31 @@ func eachLine(text []byte, take func(line string) error) error {
 	return errors.Join(faults...)
 }
 
-// parseLine returns the key of a line, with the name before it if there is one.
+// parseLine returns the key of a line.
 func parseLine(line string) (Key, error) {
-	name, secret := "", line
+	name, secret, err := splitLine(line)
+	if err != nil {
+		return Key{}, err
+	}
+	return New(name, secret), nil
+}
+
+// splitLine returns the key of a line in clear, and the name before it if there
+// is one.
+func splitLine(line string) (name, secret string, err error) {
+	secret = line
 	if i := strings.IndexAny(line, ":="); i >= 0 && isName(strings.TrimSpace(line[:i])) {
 		name, secret = strings.TrimSpace(line[:i]), strings.TrimSpace(line[i+1:])
 	}
 	switch {
 	case Check(secret) != nil:
-		return Key{}, fmt.Errorf("is no key: %w", Check(secret))
+		return "", "", fmt.Errorf("is no key: %w", Check(secret))
 	case len(secret) >= minLength:
-		return New(name, secret), nil
+		return name, secret, nil
 	case name != "":
-		return Key{}, fmt.Errorf("is no key: what is behind the name has fewer than %d characters (a key that has : or = in it needs a name before it)", minLength)
+		return "", "", fmt.Errorf("is no key: what is behind the name has fewer than %d characters (a key that has : or = in it needs a name before it)", minLength)
 	default:
-		return Key{}, fmt.Errorf("is no key: it has fewer than %d characters", minLength)
+		return "", "", fmt.Errorf("is no key: it has fewer than %d characters", minLength)
 	}
 }
 

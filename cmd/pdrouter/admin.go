@@ -34,7 +34,7 @@ func (in *intake) adminSettings() []setting {
 	c := &in.cfg
 	return []setting{
 		{name: "admin-socket", value: newText(&c.AdminSocket, "path"), usage: "unix socket of the admin API, for this user and group; auto: /run/pdrouter/admin.sock, else /run/user/UID/pdrouter/admin.sock, else none; none: no socket"},
-		{name: "admin-host", value: newText(&c.AdminHost, "address"), usage: "where --admin-port is listened at; only loopback, because it has no TLS"},
+		{name: "admin-host", value: newText(&c.AdminHost, "address"), usage: "where --admin-port is listened at; without TLS (--tls-listeners) only loopback"},
 		{name: "admin-port", value: newWhole(&c.AdminPort), usage: "a port for the admin API too, with --admin-api-key; 0: none"},
 		{name: "admin-api-key", value: newKeys(&in.adminKeys), takes: takesOne, secret: true, usage: "bearer key of the admin API, at every place but the socket; repeat for several"},
 		{name: "admin-api-key-file", value: newText(&c.AdminKeyFile, "file"), usage: "file with such keys, as --api-key-file has them"},
@@ -62,8 +62,8 @@ func (c Config) checkAdmin() error {
 	if c.AdminPort != 0 && len(c.AdminKeys) == 0 {
 		faults = append(faults, fmt.Errorf("admin-port: %d needs --admin-api-key: every user of this host can reach a port", c.AdminPort))
 	}
-	if c.AdminPort != 0 && !workers.IsLoopback(c.AdminHost) {
-		faults = append(faults, fmt.Errorf("admin-host: %q is not loopback, and the key would cross the network in clear; tunnel to it (ssh -L), or give --admin-on-data-listener, which has TLS", c.AdminHost))
+	if c.AdminPort != 0 && !workers.IsLoopback(c.AdminHost) && c.tlsPlan(socketAdmin).cert == "" {
+		faults = append(faults, fmt.Errorf("admin-host: %q is not loopback, and the key would cross the network in clear; give --tls-listeners data admin, or tunnel to it (ssh -L)", c.AdminHost))
 	}
 	named := func(k keys.Key) bool { return k.Name != "" }
 	if c.AdminOnData && len(c.AdminKeys) == 0 && slices.ContainsFunc(c.Router.APIKeys, named) {
@@ -116,9 +116,10 @@ func (d *daemon) adminDoors() []adminDoor {
 func (d *daemon) serveAdmin(ctx context.Context, door adminDoor) error {
 	srv := d.server(d.admin.Handler(door.access))
 	srv.ReadHeaderTimeout, srv.MaxHeaderBytes = adminHeadTime, adminHead
+	srv.TLSConfig = d.tls.of(socketAdmin)
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
-	if err := srv.Serve(door); !errors.Is(err, http.ErrServerClosed) {
+	if err := serveOne(srv, door.Listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve admin at %s: %w", door.Addr(), err)
 	}
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"pdrouter/admin"
+	"pdrouter/keys"
 
 	"github.com/spf13/cobra"
 )
@@ -25,7 +27,11 @@ import (
 const adminTime = 10 * time.Second
 
 // An adminPlace says where a daemon is asked.
-type adminPlace struct{ socket, url, key string }
+type adminPlace struct {
+	socket, url, key, keyFile string
+	authorities               []string
+	cert, certKey             string
+}
 
 // bind adds the flags that say it to cmd.
 func (p *adminPlace) bind(cmd *cobra.Command) {
@@ -33,6 +39,11 @@ func (p *adminPlace) bind(cmd *cobra.Command) {
 	f.StringVar(&p.socket, "admin-socket", anySocket, "unix `path` at which the daemon is asked; auto: "+strings.Join(adminSocketPlaces(), ", or "))
 	f.StringVar(&p.url, "admin-url", "", "`URL` at which it is asked instead, as in http://127.0.0.1:30002")
 	f.StringVar(&p.key, "admin-api-key", "", "`key` that goes with --admin-url")
+	f.StringVar(&p.keyFile, "admin-api-key-file", "", "`file` with that key")
+	f.StringSliceVar(&p.authorities, "admin-ca-cert-paths", nil, "`files` with authorities (PEM) trusted for --admin-url, beside those of the system")
+	f.StringVar(&p.cert, "admin-client-cert-path", "", "`file` with the certificate (PEM) that is shown there")
+	f.StringVar(&p.certKey, "admin-client-key-path", "", "`file` with its key")
+	cmd.MarkFlagsMutuallyExclusive("admin-api-key", "admin-api-key-file")
 	cmd.MarkFlagsMutuallyExclusive("admin-socket", "admin-url")
 }
 
@@ -54,7 +65,7 @@ func (p *adminPlace) client() (*adminClient, error) {
 			return nil, asConfigFault(errors.New("--admin-url: not http://HOST:PORT or https://HOST:PORT"))
 		}
 		c.base = strings.TrimSuffix(p.url, "/")
-		return c, nil
+		return c, p.secure(c, transport)
 	}
 	path, err := p.path()
 	if err != nil {
@@ -65,6 +76,23 @@ func (p *adminPlace) client() (*adminClient, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}
 	return c, nil
+}
+
+// secure gives c what it shows and trusts at a URL.
+func (p *adminPlace) secure(c *adminClient, transport *http.Transport) error {
+	certs, certFault := loadPair("admin-client-cert-path", p.cert, "admin-client-key-path", p.certKey)
+	roots, rootFault := loadAuthorities("admin-ca-cert-paths", p.authorities, systemAuthorities)
+	transport.TLSClientConfig = &tls.Config{Certificates: certs, RootCAs: roots, MinVersion: tls.VersionTLS12}
+	if p.keyFile == "" {
+		return asConfigFault(errors.Join(certFault, rootFault))
+	}
+	text, keyFault := readNamed("admin-api-key-file", p.keyFile)
+	if keyFault == nil {
+		if c.key, keyFault = keys.FirstOf(text); keyFault != nil {
+			keyFault = fmt.Errorf("admin-api-key-file: %q %w", p.keyFile, keyFault)
+		}
+	}
+	return asConfigFault(errors.Join(certFault, rootFault, keyFault))
 }
 
 // path returns the socket at which the daemon is asked: of the usual ones, the

@@ -55,6 +55,18 @@ type Config struct {
 	// Empty: plain HTTP.
 	TLSCert, TLSKey string
 
+	// TLSClientCAs name PEM files with authorities of which clients must show a
+	// certificate. Empty: none is asked for.
+	TLSClientCAs []string
+
+	// TLSListeners are the listeners that use these. Default data.
+	TLSListeners []string
+
+	// MetricsTLSCert and MetricsTLSKey are for Prometheus, in place of those of
+	// clients; MetricsTLSClientCAs and AdminTLSClientCAs likewise.
+	MetricsTLSCert, MetricsTLSKey          string
+	MetricsTLSClientCAs, AdminTLSClientCAs []string
+
 	// CACertPaths name PEM files with authorities which are trusted for
 	// workers, beside those of the system.
 	CACertPaths []string
@@ -116,6 +128,7 @@ func DefaultConfig() Config {
 		MetricsPort:    29001,
 		AdminSocket:    anySocket,
 		AdminHost:      "127.0.0.1",
+		TLSListeners:   []string{socketData},
 		LogLevel:       "info",
 		ShutdownGrace:  180 * time.Second,
 		HeaderRead:     30 * time.Second,
@@ -135,13 +148,14 @@ func DefaultConfig() Config {
 
 // Validate reports every fault of c. It opens the files that c names.
 func (c Config) Validate() error {
-	_, serverFault := c.serverTLS()
+	_, serverFault := c.loadCertificates(nil)
 	_, workerFault := c.workerTLS()
 	fleet, fileFault := c.fleet()
 	return errors.Join(
 		c.checkRoles(),
 		c.checkListeners(),
 		c.checkAdmin(),
+		c.checkTLS(),
 		c.checkDiscovery(),
 		c.checkSnapshot(),
 		c.Choosing.Validate(),

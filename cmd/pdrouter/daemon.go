@@ -29,6 +29,7 @@ type daemon struct {
 	monitor   *health.Monitor
 	canaries  *health.Canaries
 	watchdog  *watchdog
+	tls       shown
 	handler   *router.Handler
 	admin     *admin.API
 	discovery *discovery      // nil without --discovery-file
@@ -80,7 +81,13 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 		Book: d.handler.Records(), Breakers: judge.Breakers, Draining: d.handler.Draining, Started: time.Now(), Version: build().Version,
 	}, log)
 	d.canaries = health.NewCanaries(judge, d.handler.Canary)
-	d.watchdog = newWatchdog(d.registry.Alive)
+	if d.watchdog, err = newWatchdog(d.registry.Alive); err != nil {
+		return nil, err
+	}
+	d.tls.insider = d.watchdog.cert.Leaf
+	if _, err := d.tls.Reload(cfg); err != nil {
+		return nil, asConfigFault(err)
+	}
 	d.watch(judge, chooser)
 	return d, d.listen(ctx, handed)
 }
@@ -109,13 +116,14 @@ func (d *daemon) run(ctx context.Context) error {
 		defer stopSide()
 		return d.serveClients(ctx)
 	})
+	g.Go(func() error { return d.watchCertificates(ctx) })
 	page := d.met.Handler(d.collected, zap.NewStdLog(d.log.Named("metrics")))
 	for _, ln := range append([]net.Listener{d.scrape}, d.moreScrape...) {
-		g.Go(func() error { return d.serveSide(side, ln, page) })
+		g.Go(func() error { return d.serveSide(side, socketMetrics, ln, page) })
 	}
 	if d.probe != nil {
 		for _, ln := range append([]net.Listener{d.probe}, d.moreProbes...) {
-			g.Go(func() error { return d.serveSide(side, ln, d.handler.Probes()) })
+			g.Go(func() error { return d.serveSide(side, socketHealth, ln, d.handler.Probes()) })
 		}
 	}
 	for _, door := range d.adminDoors() {
@@ -174,14 +182,9 @@ func (d *daemon) drain(ctx context.Context, srv *http.Server, cut context.Cancel
 	}
 }
 
-// serve serves the data listeners, with TLS if it is configured, but not at unix
-// sockets: who may use these is a matter of their mode.
+// serve serves the data listeners.
 func (d *daemon) serve(srv *http.Server) error {
-	tlsForClients, err := d.cfg.serverTLS()
-	if err != nil {
-		return err
-	}
-	srv.TLSConfig = tlsForClients
+	srv.TLSConfig = d.tls.of(socketData)
 	var all errgroup.Group
 	for _, ln := range append([]net.Listener{d.data}, d.moreData...) {
 		all.Go(func() error {
@@ -195,6 +198,8 @@ func (d *daemon) serve(srv *http.Server) error {
 	return all.Wait()
 }
 
+// serveOne serves ln, with TLS if srv has a configuration of it, but not at a unix
+// socket: who may use that is a matter of its mode.
 func serveOne(srv *http.Server, ln net.Listener) error {
 	if srv.TLSConfig == nil || ln.Addr().Network() == unixNetwork {
 		return srv.Serve(ln)
@@ -203,11 +208,12 @@ func serveOne(srv *http.Server, ln net.Listener) error {
 }
 
 // serveSide serves a listener that has no long requests, until ctx ends.
-func (d *daemon) serveSide(ctx context.Context, ln net.Listener, h http.Handler) error {
+func (d *daemon) serveSide(ctx context.Context, name string, ln net.Listener, h http.Handler) error {
 	srv := d.server(h)
+	srv.TLSConfig = d.tls.of(name)
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
-	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := serveOne(srv, ln); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
 	}
 	return nil

@@ -209,7 +209,10 @@ func TestWatchdogFails(t *testing.T) {
 	}
 
 	let := make(chan struct{})
-	wedged := newWatchdog(func() { <-let })
+	wedged, err := newWatchdog(func() { <-let })
+	if err != nil {
+		t.Fatal(err)
+	}
 	srv := httptest.NewServer(wedged.guard(http.NotFoundHandler()))
 	defer srv.Close()
 	defer close(let)

@@ -69,17 +69,21 @@ func (d *daemon) listen(ctx context.Context, handed sockets) error {
 	if err := d.listenAdmin(ctx, handed.take(socketAdmin)); err != nil {
 		faults = append(faults, err)
 	}
+	if len(faults) == 0 {
+		faults = append(faults, d.checkReach())
+	}
 	if names := handed.closeRest(); len(names) > 0 {
 		d.log.Warn("sockets closed that nobody knows what to do with; the names are data, metrics, health and admin (FileDescriptorName=)",
 			zap.Strings("names", names))
 	}
-	if len(faults) == 0 {
+	fault := errors.Join(faults...)
+	if fault == nil {
 		return nil
 	}
 	for _, ln := range d.listeners() {
 		_ = ln.Close()
 	}
-	return asConfigFault(errors.Join(faults...))
+	return asConfigFault(fault)
 }
 
 // listenAdmin opens the listeners of the admin API. A unix socket that was

@@ -51,9 +51,9 @@ func TestCertificatesAreLoaded(t *testing.T) {
 	cert, key := newCert(t)
 	cfg := pairConfig()
 	cfg.TLSCert, cfg.TLSKey, cfg.ClientCert, cfg.ClientKey, cfg.CACertPaths = cert, key, cert, key, []string{cert}
-	server, err := cfg.serverTLS()
-	if err != nil || len(server.Certificates) != 1 {
-		t.Errorf("serverTLS() = %v, %v; want one certificate", server, err)
+	server, err := cfg.loadCertificates(nil)
+	if err != nil || len(server) != 1 || len(server[socketData].Certificates) != 1 {
+		t.Errorf("loadCertificates() = %v, %v; want one certificate", server, err)
 	}
 	worker, err := cfg.workerTLS()
 	if err != nil || len(worker.Certificates) != 1 || worker.RootCAs == nil {
@@ -66,8 +66,8 @@ func TestCertificatesAreLoaded(t *testing.T) {
 
 func TestWithoutCertificatesNothingIsSaid(t *testing.T) {
 	cfg := pairConfig()
-	if server, err := cfg.serverTLS(); server != nil || err != nil {
-		t.Errorf("serverTLS() = %v, %v; want nil, nil", server, err)
+	if server, err := cfg.loadCertificates(nil); len(server) != 0 || err != nil {
+		t.Errorf("loadCertificates() = %v, %v; want none", server, err)
 	}
 	if worker, err := cfg.workerTLS(); worker != nil || err != nil {
 		t.Errorf("workerTLS() = %v, %v; want nil, nil", worker, err)

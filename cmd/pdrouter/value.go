@@ -83,6 +83,11 @@ func newTexts(dst *[]string, word string) value {
 	return &list[string]{dst: dst, word: word, parse: func(s string) (string, error) { return s, nil }}
 }
 
+// newChoices takes several of names.
+func newChoices(dst *[]string, names []string) value {
+	return &list[string]{dst: dst, word: "name...", parse: func(s string) (string, error) { return oneOf(s, names) }}
+}
+
 // redacted stands for a key where the configuration is printed.
 const redacted = "***"
 
@@ -143,12 +148,14 @@ func newMillis(dst *time.Duration) value {
 }
 
 func newChoice(dst *string, names []string) value {
-	return &scalar[string]{dst: dst, word: "name", parse: func(s string) (string, error) {
-		if !slices.Contains(names, s) {
-			return "", fmt.Errorf("unknown; known are %s", strings.Join(names, ", "))
-		}
-		return s, nil
-	}}
+	return &scalar[string]{dst: dst, word: "name", parse: func(s string) (string, error) { return oneOf(s, names) }}
+}
+
+func oneOf(s string, names []string) (string, error) {
+	if !slices.Contains(names, s) {
+		return "", fmt.Errorf("unknown; known are %s", strings.Join(names, ", "))
+	}
+	return s, nil
 }
 
 func parseSwitch(text string) (bool, error) {

@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/subtle"
 	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"time"
@@ -23,6 +28,7 @@ import (
 // clients need keys or certificates: it has a secret of its own.
 type watchdog struct {
 	secret string
+	cert   *tls.Certificate // shown to a listener that asks for one
 	alive  func()
 }
 
@@ -35,7 +41,35 @@ const (
 	aliveShare = 3
 )
 
-func newWatchdog(alive func()) *watchdog { return &watchdog{rand.Text() + rand.Text(), alive} }
+func newWatchdog(alive func()) (*watchdog, error) {
+	cert, err := newInsider()
+	if err != nil {
+		return nil, fmt.Errorf("make the watchdog's certificate: %w", err)
+	}
+	return &watchdog{rand.Text() + rand.Text(), cert, alive}, nil
+}
+
+// newInsider returns a certificate that nobody has signed, and that can sign
+// nothing. The data listener takes it as it is, because it is one of those that it
+// trusts itself; its key is nowhere but in this process.
+func newInsider() (*tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	tmpl := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "pdrouter watchdog " + rand.Text()},
+		NotBefore: time.Unix(0, 0), NotAfter: time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), // clocks may jump
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	if err != nil {
+		return nil, err
+	}
+	leaf, err := x509.ParseCertificate(der)
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
+}
 
 // guard answers a watchdog's requests, and leaves the others to next.
 func (w *watchdog) guard(next http.Handler) http.Handler {
@@ -58,7 +92,7 @@ func (d *daemon) watchAlive(ctx context.Context, done <-chan struct{}) error {
 		d.tell(err)
 		return nil
 	}
-	client := d.watchdog.client(d.data, d.data.Addr().Network() != unixNetwork && d.cfg.TLSCert != "")
+	client := d.watchdog.client(d.data, d.data.Addr().Network() != unixNetwork && d.tls.of(socketData) != nil)
 	tick := time.NewTicker(within / aliveShare)
 	defer tick.Stop()
 	for {
@@ -116,7 +150,7 @@ func (w *watchdog) client(ln net.Listener, encrypted bool) *http.Client {
 		},
 	}
 	if encrypted {
-		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // it speaks to itself, and the secret is good for nothing else
+		t.TLSClientConfig = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*w.cert}} //nolint:gosec // it speaks to itself, and the secret is good for nothing else
 	}
 	return &http.Client{Transport: t}
 }

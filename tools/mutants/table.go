@@ -251,8 +251,38 @@ func table() []mutant {
 		},
 		{
 			"an admin's key may be left out", "admin/access.go",
-			"	case len(a.Keys) > 0 && !a.knows(", "	case len(a.Keys) > 1 && !a.knows(",
+			"	case len(a.Keys) > 0 && !known:", "	case len(a.Keys) > 1 && !known:",
 			"TestAccess",
+		},
+		{
+			"some other key lets in", "keys/key.go",
+			"(isZero(differ), i, at)", "(1, i, at)",
+			"TestFind",
+		},
+		{
+			"a line of base64 is a key of two letters", "keys/file.go",
+			"	case len(secret) >= minLength:", "	case len(secret) >= 1:",
+			"TestParse",
+		},
+		{
+			"whoever has any certificate is let in", "cmd/pdrouter/tls.go",
+			"tls.RequireAndVerifyClientCert", "tls.RequireAnyClientCert",
+			"TestClientCertificates",
+		},
+		{
+			"the watchdog needs a certificate of a client", "cmd/pdrouter/tls.go",
+			"		if insider != nil {", "		if insider == nil {",
+			"TestClientCertificates",
+		},
+		{
+			"a client keeps what an authority signed that is not trusted any more", "cmd/pdrouter/tls.go",
+			"SessionTicketsDisabled = true", "SessionTicketsDisabled = false",
+			"TestCertificatesAreRenewed",
+		},
+		{
+			"a socket of systemd opens admin to all", "cmd/pdrouter/reach.go",
+			"			if !isLocal(ln) {", "			if false && !isLocal(ln) {",
+			"TestAdminIsNeverOpenBeyondThisHost",
 		},
 		{
 			"a page that a browser shows may add workers", "admin/access.go",
