@@ -59,6 +59,9 @@ func traffic(t *testing.T) (*Metrics, *prometheus.Registry) {
 		return PolicyBranches{&ConsistentBranches{7, 1}, &PrefixBranches{5, 2, 1}, &ManualBranches{6, 1, 2, 3, 8}}
 	})
 	WatchProbes(reg, func() Probes { return Probes{Prefill: ProbeCounts{9, 1}, Decode: ProbeCounts{8, 0}} })
+	WatchListeners(reg, func() []Listener {
+		return []Listener{{Name: "data", Open: 12, Most: 1000, Refused: 3, Expiry: time.Unix(1800000000, 0)}, {Name: "metrics", Most: 256}}
+	})
 	WatchInfo(reg, Info{Version: "v1.0.0", Revision: "abc", Go: "go1.26", PrefillPolicy: "cache_aware", DecodePolicy: "least_load", Discovery: "file", MostRequests: "12"})
 	WatchLearnt(reg, func() Learnt {
 		return Learnt{BytesPerToken: 3.5, Workers: []LearntWorker{

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -115,11 +116,11 @@ func (d *daemon) adminDoors() []adminDoor {
 // serveAdmin serves one listener of the admin API until ctx ends.
 func (d *daemon) serveAdmin(ctx context.Context, door adminDoor) error {
 	srv := d.server(d.admin.Handler(door.access))
-	srv.ReadHeaderTimeout, srv.MaxHeaderBytes = adminHeadTime, adminHead
-	srv.TLSConfig = d.tls.of(socketAdmin)
+	srv.ReadHeaderTimeout, srv.MaxHeaderBytes = min(adminHeadTime, cmp.Or(d.cfg.HeaderRead, adminHeadTime)), adminHead
+	srv.TLSConfig, srv.ConnState = d.tls.of(socketAdmin), d.quotas[socketAdmin].note
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
-	if err := serveOne(srv, door.Listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := serveOne(srv, d.quotas[socketAdmin].on(door.Listener)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve admin at %s: %w", door.Addr(), err)
 	}
 	return nil

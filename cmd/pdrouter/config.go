@@ -23,6 +23,10 @@ type Config struct {
 	Host string
 	Port int
 
+	// MaxConnections is how many connections of clients may be open. Default 0: as
+	// many as the number of open files allows.
+	MaxConnections int
+
 	// HealthCheckPort is a further listener on Host that serves nothing but
 	// /liveness, /readiness and /health. Default 0: none.
 	HealthCheckPort int
@@ -156,6 +160,7 @@ func (c Config) Validate() error {
 		c.checkListeners(),
 		c.checkAdmin(),
 		c.checkTLS(),
+		c.checkConnections(),
 		c.checkDiscovery(),
 		c.checkSnapshot(),
 		c.Choosing.Validate(),

@@ -30,6 +30,7 @@ type daemon struct {
 	canaries  *health.Canaries
 	watchdog  *watchdog
 	tls       shown
+	quotas    map[string]*quota
 	handler   *router.Handler
 	admin     *admin.API
 	discovery *discovery      // nil without --discovery-file
@@ -84,6 +85,7 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 	if d.watchdog, err = newWatchdog(d.registry.Alive); err != nil {
 		return nil, err
 	}
+	d.quotas = d.newQuotas()
 	d.tls.insider = d.watchdog.cert.Leaf
 	if _, err := d.tls.Reload(cfg); err != nil {
 		return nil, asConfigFault(err)
@@ -143,7 +145,11 @@ func (d *daemon) serveClients(ctx context.Context) error {
 	srv := d.server(d.watchdog.guard(d.clientHandler()))
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
 	var idle unasked
-	srv.ConnState = idle.note
+	srv.ConnState = func(conn net.Conn, state http.ConnState) {
+		d.quotas[socketData].note(conn, state)
+		idle.note(conn, state)
+	}
+	srv.HTTP2 = d.http2()
 	srv.RegisterOnShutdown(idle.close)
 	drained := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -188,7 +194,7 @@ func (d *daemon) serve(srv *http.Server) error {
 	var all errgroup.Group
 	for _, ln := range append([]net.Listener{d.data}, d.moreData...) {
 		all.Go(func() error {
-			err := serveOne(srv, ln)
+			err := serveOne(srv, d.quotas[socketData].on(ln))
 			if !errors.Is(err, http.ErrServerClosed) {
 				_ = srv.Close() // one is no use without the others
 			}
@@ -210,14 +216,18 @@ func serveOne(srv *http.Server, ln net.Listener) error {
 // serveSide serves a listener that has no long requests, until ctx ends.
 func (d *daemon) serveSide(ctx context.Context, name string, ln net.Listener, h http.Handler) error {
 	srv := d.server(h)
-	srv.TLSConfig = d.tls.of(name)
+	srv.TLSConfig, srv.ConnState = d.tls.of(name), d.quotas[name].note
+	srv.ReadTimeout, srv.WriteTimeout = sideTime, sideTime
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
-	if err := serveOne(srv, ln); !errors.Is(err, http.ErrServerClosed) {
+	if err := serveOne(srv, d.quotas[name].on(ln)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
 	}
 	return nil
 }
+
+// sideTime bounds a request and its answer there.
+const sideTime = 30 * time.Second
 
 // maxRequestHead bounds the head of a client's request; net/http answers 431.
 const maxRequestHead = 64 << 10

@@ -82,6 +82,7 @@ func (in *intake) listenerSettings() []setting {
 	return []setting{
 		{name: "host", value: newText(&c.Host, "address"), usage: "where clients are listened for: an address, or unix:/path of a socket, for its owner and group"},
 		{name: "port", value: newWhole(&c.Port), usage: "port for clients; 0: any free one"},
+		{name: "max-connections", value: newWhole(&c.MaxConnections), usage: "connections of clients at one time; one more is refused; 0: a third of the open files that the process may have (LimitNOFILE=), 65536 at most"},
 		{name: "health-check-port", value: newWhole(&c.HealthCheckPort), usage: "a further port that serves only /liveness, /readiness and /health; 0: none"},
 		{name: "prometheus-host", value: newText(&c.MetricsHost, "address"), usage: "where Prometheus is listened for, likewise"},
 		{name: "prometheus-port", value: newWhole(&c.MetricsPort), usage: "port for /metrics; 0: any free one"},

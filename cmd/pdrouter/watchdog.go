@@ -15,6 +15,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"pdrouter/systemd"
@@ -30,6 +31,7 @@ type watchdog struct {
 	secret string
 	cert   *tls.Certificate // shown to a listener that asks for one
 	alive  func()
+	from   atomic.Pointer[string] // where its last connection comes from
 }
 
 const (
@@ -46,7 +48,7 @@ func newWatchdog(alive func()) (*watchdog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the watchdog's certificate: %w", err)
 	}
-	return &watchdog{rand.Text() + rand.Text(), cert, alive}, nil
+	return &watchdog{secret: rand.Text() + rand.Text(), cert: cert, alive: alive}, nil
 }
 
 // newInsider returns a certificate that nobody has signed, and that can sign
@@ -146,7 +148,7 @@ func (w *watchdog) client(ln net.Listener, encrypted bool) *http.Client {
 	t := &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, network, address)
+			return w.dial(ctx, network, address)
 		},
 	}
 	if encrypted {

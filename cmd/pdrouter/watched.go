@@ -28,6 +28,7 @@ func (d *daemon) watch(judge *health.Judge, chooser workers.Chooser) {
 	metrics.WatchBreakers(d.collected, judge.Breakers)
 	metrics.WatchProbes(d.collected, d.monitor.Probes)
 	metrics.WatchBranches(d.collected, d.policyBranches)
+	metrics.WatchListeners(d.collected, d.listenerStates)
 	d.watchInfo()
 	metrics.WatchKVEvents(d.collected, func() []metrics.WorkerKV { return d.kvStates(chooser) })
 	if c, ok := chooser.(*policy.CacheAware); ok {
