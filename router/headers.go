@@ -73,9 +73,10 @@ func isTraceparent(s string) bool {
 	return s[:2] != "ff" && (len(s) == 55 || s[:2] != "00") && strings.Trim(s[3:35], "0") != "" && strings.Trim(s[36:52], "0") != ""
 }
 
-// relayHeader copies an engine's headers to the client's answer, but for those
-// that speak of the connection, of a framing that we make anew, or of the
-// engine as if it were the server that the client talks to.
+// relayHeader copies to the client's answer those of an engine's headers that are
+// named below, unless the engine says that they speak of its connection. All
+// others stay here: they may name a host, as X-Served-By does, or speak for the
+// server that the client talks to.
 func relayHeader(to, from http.Header) {
 	own := strings.Split(strings.Join(from.Values("Connection"), ","), ",")
 	for i := range own {
@@ -88,12 +89,13 @@ func relayHeader(to, from http.Header) {
 	}
 }
 
+// isRelayed reports whether an engine's header goes down to the client: those that
+// say what the body is, how it may be kept, and what the engine took for it.
 func isRelayed(name string) bool {
 	switch name {
-	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-		"Content-Length", "Date", "X-Request-Id",
-		"Server", "Via", "Alt-Svc", "Set-Cookie", "Strict-Transport-Security", "Clear-Site-Data":
-		return false
+	case "Content-Type", "Content-Encoding", "Content-Language", "Cache-Control", "Vary", "Retry-After", "X-Accel-Buffering",
+		"Openai-Processing-Ms", "Openai-Model", "Openai-Version":
+		return true
 	}
-	return !strings.HasPrefix(name, "Access-Control-")
+	return strings.HasPrefix(name, "X-Ratelimit-")
 }

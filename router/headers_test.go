@@ -199,11 +199,12 @@ func TestOverlappingIDs(t *testing.T) {
 
 // TestHeadersDown checks exactly what reaches the client of what an engine says.
 func TestHeadersDown(t *testing.T) {
-	engineHead := "X-Foo: 1\r\nX-Foo: 2\r\nOpenai-Processing-Ms: 5\r\nX-Private: 1\r\n" +
-		"Connection: X-Private, close\r\nKeep-Alive: timeout=5\r\nTrailer: X-Late\r\nUpgrade: h2c\r\nProxy-Authenticate: Basic\r\nDate: then\r\n" +
+	engineHead := "X-Foo: 1\r\nX-Served-By: gpu-host-3\r\nX-Worker-Id: 7\r\nLocation: http://10.0.0.3/\r\nX-Backend-Url: http://10.0.0.3:30000\r\nX-Powered-By: engine\r\n" +
+		"X-Ratelimit-Remaining-Requests: 3\r\nOpenai-Processing-Ms: 5\r\nOpenai-Model: m\r\n" +
+		"Connection: Openai-Model, close\r\nKeep-Alive: timeout=5\r\nTrailer: X-Late\r\nUpgrade: h2c\r\nProxy-Authenticate: Basic\r\nDate: then\r\n" +
 		"Server: uvicorn\r\nVia: 1.1 engine\r\nAlt-Svc: h3=\":443\"\r\nSet-Cookie: a=b\r\nStrict-Transport-Security: max-age=1\r\n" +
 		"Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Credentials: true\r\nX-Request-Id: theirs\r\nVary: Accept\r\n"
-	relayed := []string{"Openai-Processing-Ms: 5", "Vary: Accept", "X-Foo: 1", "X-Foo: 2", "X-Request-Id"}
+	relayed := []string{"Openai-Processing-Ms: 5", "Vary: Accept", "X-Ratelimit-Remaining-Requests: 3", "X-Request-Id"}
 	stream := []string{"Cache-Control: no-cache", "Content-Type: text/event-stream", "X-Accel-Buffering: no"}
 	const text = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
 	const object = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
