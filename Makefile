@@ -5,7 +5,7 @@ TOOL  := $(GO) tool -modfile=tools/go.mod
 FUZZ  ?= 20000x
 CHAOS ?= 10m
 
-.PHONY: help build demo test race lint fuzz bench replay chaos chaos-brief pgo mutants mutants-fit check e2e-setup clean
+.PHONY: help build demo test race lint fuzz bench replay chaos chaos-brief pgo mutants mutants-fit vulncheck check e2e-setup clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 16
@@ -48,6 +48,9 @@ pgo: ## bin/new.pgo, a profile for go build -pgo; not used, see docs/performance
 
 mutants: ## break the product in many ways; a named test must notice each
 	@cd tools && $(GO) build -o ../bin/mutants ./mutants && cd .. && bin/mutants $(ARGS)
+
+vulncheck: ## known vulnerabilities that our code reaches; not in check, because it needs a database that is not everywhere
+	@bash tools/vulncheck.sh
 
 e2e-setup: ## the parts of the tests that are not Go (Python, Node, Prometheus), in .venv and .cache
 	@bash tools/setup.sh
