@@ -31,6 +31,9 @@ func report(w io.Writer, err error) int {
 	if err == nil {
 		return 0
 	}
+	if errors.Is(err, errFaults) {
+		return 1 // they have been told
+	}
 	for _, line := range faultLines(err) {
 		fmt.Fprintln(w, "pdrouter:", line)
 	}

@@ -214,6 +214,7 @@ func TestWorkerOfAUnit(t *testing.T) {
 		{"a port of its environment, on this host", unit("engine"), "", "prefill-0"},
 		{"its command counts more", unit("engine", "--uds=/run/e.sock"), "", "decode-2"},
 		{"two workers", unit("engine", "--port", "21100"), "", "port 21100 of this host may be decode-0 (http://127.0.0.1:21100) or prefill-1"},
+		{"one that says that it is another", systemd.Unit{Load: "loaded", Environment: []string{"PORT=21000", "WORKER=decode-0"}}, "", "port 21000 of this host is prefill-0, but the unit's WORKER is decode-0"},
 		{"the one that is named", unit("engine", "--port", "21100"), "prefill-1", "prefill-1"},
 		{"one that is not loaded", systemd.Unit{Load: "not-found"}, "", "no such unit (not-found)"},
 		{"one that tells nothing", systemd.Unit{Load: "loaded"}, "", "neither its command nor its environment tells a port"},

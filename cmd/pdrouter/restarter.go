@@ -88,6 +88,10 @@ func (r *restarter) restart(ctx context.Context, step restart, name string) erro
 	if err := r.manager.Restart(ctx, step.unit.Name); err != nil {
 		return fmt.Errorf("restart: %w%s; the worker stays drained", err, r.stateOf(ctx, step.unit.Name))
 	}
+	// Units whose engines may be restarted by anybody undrain when they start.
+	if err := r.client.do(ctx, http.MethodPost, o.path()+"/drain", nil); err != nil {
+		return err
+	}
 	r.shown.say("%s: restarted, waiting for the engine", name)
 	if err := r.awaitEngine(ctx, step, time.Now()); err != nil {
 		return fmt.Errorf("it did not come back: %w; the worker stays drained; when it is well: pdrouter undrain %s", err, o.id)

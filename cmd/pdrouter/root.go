@@ -26,12 +26,12 @@ Without a command it serves: pdrouter is pdrouter serve, which takes smg's flags
 	}
 	root.SetVersionTemplate(build().String() + "\n")
 	in := newIntake()
-	serve, check := newServeCommand(in), newCheckCommand(in)
-	root.AddCommand(serve, check, newWorkersCommand(), newDrainCommand(), newUndrainCommand(),
+	serve, check, examine := newServeCommand(in), newCheckCommand(in), newDoctorCommand(in)
+	root.AddCommand(serve, check, examine, newWorkersCommand(), newDrainCommand(), newUndrainCommand(),
 		newAddCommand(), newRemoveCommand(), newRestartCommand(), newInitCommand(),
 		newReplayCommand(), newDemoCommand(), newSimCommand(), newVersionCommand())
 	args = withCommand(args)
-	for _, cmd := range []*cobra.Command{serve, check} {
+	for _, cmd := range []*cobra.Command{serve, check, examine} {
 		groupFlags(cmd, in)
 		cmd.InitDefaultHelpFlag()
 		if len(args) > 0 && (args[0] == cmd.Name() || cmd.HasAlias(args[0])) {

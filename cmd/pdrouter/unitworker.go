@@ -7,15 +7,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
 	"pdrouter/admin"
+	"pdrouter/survey"
 	"pdrouter/systemd"
-	"pdrouter/workers"
 )
 
 // healthPage bounds what is read of a health check's answer, in bytes.
@@ -87,6 +85,9 @@ func (r *restarter) workerOf(u *systemd.Unit, all []admin.WorkerInfo) (admin.Wor
 	case 0:
 		return none, fmt.Errorf("no worker of the router is at %s of this host; pdrouter workers shows them; --worker ID says which it is", place)
 	case 1:
+		if says := u.Variable("WORKER"); says != "" && says != found[0].ID {
+			return none, fmt.Errorf("%s of this host is %s, but the unit's WORKER is %s, which it drains when it stops; put that right, or say which with --worker ID", place, found[0].ID, says)
+		}
 		return found[0], nil
 	}
 	var names []string
@@ -108,24 +109,8 @@ func unitPlace(u *systemd.Unit) (place string, is func(url string) bool) {
 	}
 	return "port " + port, func(text string) bool {
 		at, err := url.Parse(text)
-		return err == nil && at.Port() == port && isHere(at.Hostname())
+		return err == nil && at.Port() == port && survey.IsHere(at.Hostname())
 	}
-}
-
-// isHere reports whether a host is this one.
-func isHere(host string) bool {
-	if name, err := os.Hostname(); err == nil && strings.EqualFold(name, host) || workers.IsLoopback(host) {
-		return true
-	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return false
-	}
-	ours, err := net.InterfaceAddrs()
-	return err == nil && slices.ContainsFunc(ours, func(a net.Addr) bool {
-		prefix, err := netip.ParsePrefix(a.String())
-		return err == nil && prefix.Addr().WithZone("") == addr.WithZone("")
-	})
 }
 
 // engineClient returns a client for the engine at the URL of a worker, and what
