@@ -22,6 +22,7 @@ type initOrder struct {
 	layout              setup.Layout
 	sys                 string // /sys, or what stands for it
 	dryRun, yes, change bool
+	person              *asker // whom to ask; nil: nobody
 }
 
 func newInitCommand() *cobra.Command {
@@ -92,6 +93,7 @@ func (o *initOrder) run(cmd *cobra.Command) error {
 		return err
 	}
 	shown := newScreen(cmd.OutOrStdout())
+	o.person = o.someone(cmd)
 	o.describe(shown, host)
 	if len(o.probe)+len(o.units) > 0 {
 		if o.wish.Running, err = o.running(ctx, shown); err != nil {
@@ -108,7 +110,7 @@ func (o *initOrder) run(cmd *cobra.Command) error {
 		shown.say("note: %s", note)
 	}
 	o.tellTaken(ctx, shown, plan)
-	return o.write(cmd, shown, plan)
+	return o.write(shown, plan)
 }
 
 // place settles where files go.
@@ -150,7 +152,7 @@ func (o *initOrder) describe(shown *screen, host setup.Host) {
 // asked.
 func (o *initOrder) settle(cmd *cobra.Command, host setup.Host) error {
 	prefill, decode := host.Halves()
-	if ask := o.asker(cmd); ask != nil {
+	if ask := o.person; ask != nil {
 		o.ask(ask, cmd.Flags().Changed, host)
 		if ask.err != nil {
 			return ask.err
@@ -196,8 +198,8 @@ func (o *initOrder) ask(ask *asker, said func(flag string) bool, host setup.Host
 	}
 }
 
-// asker returns who can be asked; nil if nobody can.
-func (o *initOrder) asker(cmd *cobra.Command) *asker {
+// someone returns who can be asked; nil if nobody can.
+func (o *initOrder) someone(cmd *cobra.Command) *asker {
 	in, isFile := cmd.InOrStdin().(*os.File)
 	if o.yes || !isFile || !term.IsTerminal(int(in.Fd())) || !newScreen(cmd.OutOrStdout()).terminal {
 		return nil
@@ -206,7 +208,7 @@ func (o *initOrder) asker(cmd *cobra.Command) *asker {
 }
 
 // write shows the files, and writes those that are not there.
-func (o *initOrder) write(cmd *cobra.Command, shown *screen, plan setup.Plan) error {
+func (o *initOrder) write(shown *screen, plan setup.Plan) error {
 	files := o.layout.Files(plan)
 	if o.dryRun {
 		for _, f := range files {
@@ -219,7 +221,7 @@ func (o *initOrder) write(cmd *cobra.Command, shown *screen, plan setup.Plan) er
 		}
 		return nil
 	}
-	if ask := o.asker(cmd); ask != nil {
+	if ask := o.person; ask != nil {
 		shown.say("")
 		for _, f := range files {
 			shown.say("  %s", f.Path)

@@ -19,7 +19,8 @@ cache handed over to a decode worker, and streams that worker's answer.
 Without a command it serves: pdrouter is pdrouter serve, which takes smg's flags.`,
 		Example: `  pdrouter demo
   pdrouter --prefill http://127.0.0.1:21000 21200 --decode http://127.0.0.1:21100
-  pdrouter check --config /etc/pdrouter.yaml`,
+  pdrouter init
+  pdrouter doctor`,
 		Version:       build().Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
