@@ -38,6 +38,8 @@ type Metrics struct {
 	answerEnds   *prometheus.CounterVec
 	legs         *prometheus.CounterVec
 	departures   *prometheus.CounterVec
+	handOffs     *prometheus.CounterVec
+	latency      latency
 	selections   *prometheus.CounterVec
 	policies     [2]string // of the prefill leg and the decode leg
 	prefix       prefix
@@ -45,14 +47,15 @@ type Metrics struct {
 	admission    admission
 	canaries     *prometheus.CounterVec
 
-	mu    sync.RWMutex // guards works
-	works map[workKey]*Work
+	mu     sync.RWMutex // guards the following
+	works  map[workKey]*Work
+	models map[string]bool // that have a label of their own
 }
 
 // New registers the daemon's collectors on reg. It panics if they are
 // registered twice, which is a bug in cmd.
 func New(reg prometheus.Registerer, cfg Config) *Metrics {
-	m := &Metrics{works: map[workKey]*Work{}, policies: [...]string{cfg.PrefillPolicy, cfg.DecodePolicy}}
+	m := &Metrics{works: map[workKey]*Work{}, models: map[string]bool{}, policies: [...]string{cfg.PrefillPolicy, cfg.DecodePolicy}}
 	m.makeHTTP()
 	m.makeRouter()
 	m.makePD()
@@ -77,12 +80,13 @@ func New(reg prometheus.Registerer, cfg Config) *Metrics {
 	}
 	reg.MustRegister(m.httpRequests, m.httpResponses, m.routerRequests, m.routerErrors, m.upstream, m.tokens, m.rateLimit,
 		m.connectorMode, m.bootstrapFail, m.transferFail, m.droppedKeys, m.lateVerdicts, m.orphans, m.untold,
-		m.answerEnds, m.legs, m.departures, m.canaries, m.selections)
+		m.answerEnds, m.legs, m.canaries, m.selections)
 	m.leaseWait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "pdrouter_lease_wait_seconds", Help: "Time that requests waited for a pair, once for each attempt.", Buckets: cfg.DurationBuckets,
 	})
 	reg.MustRegister(m.leaseWait)
 	m.prefix, m.retries, m.admission = newPrefix(reg), newRetries(reg), newAdmission(reg)
+	m.latency, m.handOffs, m.departures = newLatency(reg), newHandOffs(reg), newDepartures(reg)
 	return m
 }
 
@@ -121,7 +125,6 @@ func (m *Metrics) makeOurs() {
 	m.untold = counter("pdrouter_engines_untold_total", "Legs whose engine was not told that nobody waits for it: too many ended at once.")
 	m.answerEnds = counters("pdrouter_answer_ends_total", "Answers that had begun, by how they ended.", "end")
 	m.legs = counters("pdrouter_legs_total", "Legs by role, worker and outcome.", "role", "worker", "outcome")
-	m.departures = counters("pdrouter_client_departures_total", "Clients that left before their answer was complete, by phase.", "phase")
 	m.canaries = counters("pdrouter_canaries_total", "Requests of our own through pairs that had none, by result.", "result")
 	for _, r := range []CanaryResult{CanaryOK, CanaryFailed, CanaryUnclear} {
 		m.canaries.WithLabelValues(string(r))

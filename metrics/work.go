@@ -36,7 +36,15 @@ type Work struct {
 	pdTTFT     prometheus.Observer
 	mode       prometheus.Counter
 	selections [2]prometheus.Counter
+	latencies  latencies
 }
+
+// maxModels bounds how many models have series of their own. An engine may serve
+// any number of adapters, each under a name.
+const maxModels = 64
+
+// otherModel is the label of the models beyond them.
+const otherModel = "other"
 
 // Work returns the Work for a request. The model must be one that a worker
 // serves; what has no pair yet has the dialect "".
@@ -53,12 +61,44 @@ func (m *Metrics) Work(model, endpoint, dialect string, streaming bool) *Work {
 	if w := m.works[key]; w != nil {
 		return w
 	}
-	runtime, mode := engineOf(dialect)
-	w = &Work{
+	w = m.newWorkLocked(key)
+	m.works[key] = w
+	return w
+}
+
+// Serve makes the series of a model that workers serve by a dialect, so that they
+// are there before its first request.
+func (m *Metrics) Serve(model, dialect string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	model = m.modelLocked(model)
+	for _, endpoint := range endpoints() {
+		m.latency.bind(model, endpoint, dialect)
+	}
+}
+
+// endpoints are the values of the label endpoint, of what is handed off.
+func endpoints() []string { return []string{"chat", "completions", "generate"} }
+
+// modelLocked returns the label for a model.
+func (m *Metrics) modelLocked(model string) string {
+	if !m.models[model] {
+		if len(m.models) >= maxModels {
+			return otherModel
+		}
+		m.models[model] = true
+	}
+	return model
+}
+
+func (m *Metrics) newWorkLocked(key workKey) *Work {
+	model, endpoint := m.modelLocked(key.model), key.endpoint
+	runtime, mode := engineOf(key.dialect)
+	w := &Work{
 		m:          m,
 		model:      model,
 		endpoint:   endpoint,
-		requests:   m.routerRequests.WithLabelValues(routerType, backend, connection, model, endpoint, strconv.FormatBool(streaming)),
+		requests:   m.routerRequests.WithLabelValues(routerType, backend, connection, model, endpoint, strconv.FormatBool(key.streaming)),
 		duration:   m.routerDuration.WithLabelValues(routerType, backend, connection, model, endpoint),
 		ttft:       m.ttft.WithLabelValues(routerType, backend, model, endpoint),
 		tpot:       m.tpot.WithLabelValues(routerType, backend, model, endpoint),
@@ -73,7 +113,9 @@ func (m *Metrics) Work(model, endpoint, dialect string, streaming bool) *Work {
 	for i, role := range [...]string{"prefill", "decode"} {
 		w.selections[i] = m.selections.WithLabelValues(role, connection, model, m.policies[i])
 	}
-	m.works[key] = w
+	if key.dialect != "" {
+		w.latencies = m.latency.bind(model, endpoint, key.dialect)
+	}
 	return w
 }
 
@@ -139,8 +181,28 @@ func errorType(status int) string {
 	}
 }
 
-// Prefilled records how long the prefill leg took.
-func (w *Work) Prefilled(d time.Duration) { w.prefill.Observe(d.Seconds()) }
+// Prefilled records how long the prefill leg took that ended now, of the request
+// with that id.
+func (w *Work) Prefilled(now time.Time, d time.Duration, id string) {
+	w.prefill.Observe(d.Seconds())
+	w.latencies.prefill.observe(now, d, id)
+}
+
+// Begins records that a client is sent its first event with content now, so long
+// after its request's head came.
+func (w *Work) Begins(now time.Time, sinceArrival time.Duration, id string) {
+	w.latencies.ttft.observe(now, sinceArrival, id)
+}
+
+// HandedOff records how long after prefill's answer decode's first event with
+// content came.
+func (w *Work) HandedOff(wait time.Duration) { w.latencies.handOff.Observe(max(wait, 0).Seconds()) }
+
+// Gap records the time between two reads that brought tokens.
+func (w *Work) Gap(d time.Duration) { w.latencies.gaps.Observe(d.Seconds()) }
+
+// Decoded records the time from decode's first event with content to its last.
+func (w *Work) Decoded(d time.Duration) { w.latencies.decode.Observe(d.Seconds()) }
 
 // FirstToken records when the first token came: since the request arrived, and
 // since the prefill leg was sent. In a dialect that prefills first, handOff is

@@ -118,7 +118,7 @@ func (h *Handler) conclude(ctx context.Context, c *call, err error) (abort bool)
 	}
 	switch {
 	case c.fault.Status == statusClientGone:
-		h.met.Departed(phase(c))
+		h.met.Departed(metrics.Phase(c.rec.Phase().String()))
 		return true
 	case c.w.begun():
 		return !c.fault.told
@@ -126,13 +126,6 @@ func (h *Handler) conclude(ctx context.Context, c *call, err error) (abort bool)
 		c.fault.write(c.w)
 		return false
 	}
-}
-
-func phase(c *call) metrics.Phase {
-	if c.w.begun() {
-		return metrics.MidAnswer
-	}
-	return metrics.BeforeAnswer
 }
 
 // account counts the request and writes its line in the access log.

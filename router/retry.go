@@ -105,6 +105,7 @@ func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
 			return err
 		}
 		if t.isLost(last) {
+			c.rec.Again()
 			continue
 		}
 		if err := t.pause(last); err != nil {
@@ -161,6 +162,7 @@ func (t *trial) pause(e *Error) error {
 		return t.gaveUp(e)
 	}
 	wait := t.h.cfg.Retries.wait(t.tries)
+	t.call.rec.Again()
 	t.h.met.Retried(endpointLabel(t.req.Endpoint()), t.tries, wait)
 	if !sleep(ctx, wait) {
 		return errClientGone

@@ -310,9 +310,10 @@ func TestLogOfDepartures(t *testing.T) {
 	tests := []struct {
 		name, request string
 		decode        http.HandlerFunc
+		phase         string
 	}{
-		{"while the engines are silent", chatRequest, then(func(http.ResponseWriter, *http.Request) { token <- struct{}{} }, hang)},
-		{"while a token waits for prefill's verdict", streamRequest, held},
+		{"while the engines are silent", chatRequest, then(func(http.ResponseWriter, *http.Request) { token <- struct{}{} }, hang), "prefill"},
+		{"while a token waits for prefill's verdict", streamRequest, held, "relay"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -327,8 +328,8 @@ func TestLogOfDepartures(t *testing.T) {
 			if entry.Level.String() != "info" || entry.Message != "client left" || entry.ContextMap()["status"] != int64(499) {
 				t.Errorf("the log says %s %q %v, want info, client left, 499", entry.Level, entry.Message, entry.ContextMap())
 			}
-			if n := f.value(t, "pdrouter_client_departures_total", map[string]string{"phase": "before_answer"}); n != 1 {
-				t.Errorf("departures before the answer = %v, want 1", n)
+			if n := f.value(t, "pdrouter_client_departures_total", map[string]string{"phase": tt.phase}); n != 1 {
+				t.Errorf("departures in phase %s = %v, want 1", tt.phase, n)
 			}
 			if n := f.value(t, "pdrouter_late_verdicts_total", nil); n != 0 {
 				t.Errorf("late verdicts = %v, want 0", n)
