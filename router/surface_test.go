@@ -259,7 +259,10 @@ func TestLog(t *testing.T) {
 	const secret = "tell-nobody"
 	body := `{"model":"m","messages":[{"role":"user","content":"` + secret + `"}]}`
 	refusal := `{"error":{"message":"bad input: ` + secret + `","type":"BadRequestError","param":null,"code":400}}`
-	fields := []string{"request_id", "model", "path", "status", "leg", "prefill", "decode", "room", "ttft", "duration", "bytes", "error"}
+	fields := []string{
+		"request_id", "model", "stream", "path", "status", "code", "prefill", "decode", "attempts", "room", "phases", "waited_for", "ttft", "itl", "duration", "bytes",
+		"prompt_tokens", "cached_tokens", "answer_tokens", "error",
+	}
 	tests := []struct {
 		name            string
 		prefill, decode http.HandlerFunc
