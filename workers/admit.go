@@ -31,7 +31,9 @@ const (
 type need struct {
 	habits *habits
 	bytes  int // of its prompt
-	limit  int // tokens that its answer may have at most; 0: it does not say
+	limit  int // tokens that an answer may have at most; 0: it does not say
+
+	answers int // 0 is 1
 }
 
 // A space says whether a request has space in a worker's KV cache.
@@ -93,7 +95,7 @@ func (l *ledger) roomy(c *claim) bool {
 		l.peak, l.peaked = l.outlook.peak(deviations*math.Sqrt2), true
 	}
 	answer := 1.5*lengths.longest + stepBegin(1) + l.wait*l.rate.value/2 // to the end of the outlook's step
-	most := l.peak + roomyShare*(c.prompt+min(c.limit, answer))
+	most := l.peak + roomyShare*(c.prompt+c.answers*min(c.limit, answer))
 	if most > l.ration.most && l.rationed() {
 		return false
 	}

@@ -8,7 +8,11 @@ type claim struct {
 
 	bytes  int     // of the prompt
 	prompt float64 // tokens
-	limit  float64 // of the answer's tokens
+	limit  float64 // of an answer's tokens
+
+	// answers is how many there are: a batch has one for each of its prompts,
+	// which count as one. All grow at once, and for as long as they do.
+	answers float64
 
 	granted float64 // when
 	began   float64 // by the ledger's steps, when the answer had no token

@@ -30,8 +30,11 @@ type Need struct {
 	Class  int
 	Tenant uint64
 
-	// MaxTokens bounds the tokens of the answer. 0: the client does not say.
+	// MaxTokens bounds the tokens of an answer. 0: the client does not say.
 	MaxTokens int
+
+	// Answers is how many there are, one for each prompt of a batch. 0 is 1.
+	Answers int
 
 	// Explain is where the choice is explained; nil: nowhere.
 	Explain *Explanation

@@ -1,14 +1,20 @@
 package workers
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // keep keeps a decode worker for the first request that others have passed for
 // long: nobody else is given it until that one has room there, or has left the
-// line. It keeps one at most, that which has least to do.
+// line. It keeps one at most, that which has least to do. One that may not be
+// leased any more, because it drains or is barred, is of no use to anybody, and
+// another is kept in its place.
 func (q *queue) keep(seen []*Waiter, pools []Pool, now time.Time) {
-	if q.kept != nil {
+	if q.kept != nil && hasDecode(pools, q.kept) {
 		return
 	}
+	q.letGo()
 	for _, w := range seen {
 		if now.Sub(w.Since) < overtaking {
 			continue
@@ -34,7 +40,18 @@ func (q *queue) keep(seen []*Waiter, pools []Pool, now time.Time) {
 // given to whoever comes, of this model or another.
 func (q *queue) leaveLine(w *waiter) {
 	if q.kept != nil && q.kept.kept == w.Need.number {
-		q.kept.kept, q.kept = 0, nil
+		q.letGo()
 	}
 	q.line.leave(w)
+}
+
+// letGo gives the decode worker that is kept, if one is, to whoever comes.
+func (q *queue) letGo() {
+	if q.kept != nil {
+		q.kept.kept, q.kept = 0, nil
+	}
+}
+
+func hasDecode(pools []Pool, l *Load) bool {
+	return slices.ContainsFunc(pools, func(p Pool) bool { return slices.Contains(p.Decode, l) })
 }

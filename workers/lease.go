@@ -101,7 +101,7 @@ func (r *Registry) grantLocked(w *waiter, pools []Pool, c Choice) {
 // claimLocked counts what a pair will take of decode's KV cache.
 func (r *Registry) claimLocked(pair *Pair, n *Need) {
 	d := pair.Decode.Worker
-	d.ledger.grant(&pair.claim, need{habits: n.habits, bytes: n.Prompt.Bytes, limit: n.MaxTokens}, r.now)
+	d.ledger.grant(&pair.claim, need{habits: n.habits, bytes: n.Prompt.Bytes, limit: n.MaxTokens, answers: n.Answers}, r.now)
 	d.room.changed()
 	pair.Reserved = math.NaN()
 	if d.ledger.known() {

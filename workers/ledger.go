@@ -171,8 +171,8 @@ func (l *ledger) claimOf(c *claim, n need) {
 		longest = min(longest, l.context)
 	}
 	longest = max(longest-prompt, 1)
-	c.habits, c.bytes, c.bin = n.habits, n.bytes, -1
-	c.prompt, c.granted, c.limit = l.whole(prompt), l.now, longest
+	c.habits, c.bytes, c.bin, c.answers = n.habits, n.bytes, -1, float64(max(n.answers, 1))
+	c.prompt, c.granted, c.limit = l.whole(prompt, c.answers), l.now, longest
 	if n.limit > 0 {
 		c.limit = min(float64(n.limit), longest)
 	}
@@ -180,13 +180,13 @@ func (l *ledger) claimOf(c *claim, n need) {
 }
 
 // whole returns how many tokens of KV a request takes with so many tokens, on
-// average: half a block of it is not used.
-func (l *ledger) whole(tokens float64) float64 { return tokens + l.block/2 }
+// average: half a block of each of its answers is not used.
+func (l *ledger) whole(tokens, answers float64) float64 { return tokens + answers*l.block/2 }
 
 // promptIs notes how many tokens the prompt of a claim has.
 func (l *ledger) promptIs(c *claim, tokens int, now time.Time) {
 	before := l.advance(now)
-	more := l.whole(float64(tokens)) - c.prompt
+	more := l.whole(float64(tokens), c.answers) - c.prompt
 	switch c.stage {
 	case claimNone:
 		return
@@ -235,20 +235,20 @@ func (l *ledger) begin(c *claim, now time.Time) {
 		l.rate.began = l.now
 	}
 	l.sent -= c.prompt
-	l.begun += c.prompt - c.began
-	l.running++
+	l.begun += c.prompt - c.answers*c.began
+	l.running += c.answers
 	l.wait += (l.now - c.granted - l.wait) * waitWeight
 	l.mark(before)
 }
 
-// setGrown sets how many tokens an answer has.
+// setGrown sets how many tokens each of its answers has.
 func (l *ledger) setGrown(c *claim, tokens float64) {
-	l.begun += c.began
+	l.begun += c.answers * c.began
 	c.began = l.steps - tokens
-	l.begun -= c.began
+	l.begun -= c.answers * c.began
 }
 
-// end takes a claim out. Tokens are those of the answer, below 0 if that is
+// end takes a claim out. Tokens are those of all its answers, below 0 if that is
 // not known; whole says that nobody broke it off.
 func (l *ledger) end(c *claim, tokens int, whole bool, now time.Time) {
 	before := l.advance(now)
@@ -279,25 +279,26 @@ func (l *ledger) end(c *claim, tokens int, whole bool, now time.Time) {
 func (l *ledger) endBegun(c *claim, tokens int, whole bool, before span) {
 	grown := l.steps - c.began
 	if tokens >= 0 {
-		grown = float64(tokens)
+		grown = float64(tokens) / c.answers
 		if took := l.now - c.since; took > 0 && tokens >= 8 {
 			l.rate.saw(grown, took)
 			l.restate()
 		}
 	}
 	l.prompts += (c.prompt - l.prompts) * growthWeight
-	l.answers += (grown - l.answers) * growthWeight
+	l.answers += (c.answers*grown - l.answers) * growthWeight
 	lengths := &c.habits.lengths
 	bin := max(binOf(grown), c.bin)
 	lengths.pass(c.bin, bin)
 	if whole && grown < c.limit {
 		lengths.end(bin)
 	}
-	l.begun -= c.prompt - c.began
-	l.running--
-	l.yield(c.prompt + grown)
+	l.begun -= c.prompt - c.answers*c.began
+	l.running -= c.answers
+	held := c.prompt + c.answers*grown
+	l.yield(held)
 	if before.most > 0 {
-		l.others.ended((c.prompt + grown) / before.most)
+		l.others.ended(held / before.most)
 	}
 }
 
@@ -320,7 +321,7 @@ func (l *ledger) look() {
 // foresee works out the future of a claim.
 func (l *ledger) foresee(c *claim) {
 	f := &c.course
-	f.prompt, f.limit, f.grown, f.wait = c.prompt, c.limit, 0, 0
+	f.prompt, f.limit, f.answers, f.grown, f.wait = c.prompt, c.limit, c.answers, 0, 0
 	if c.stage == claimBegun {
 		f.grown = max(l.steps-c.began, 0)
 	} else {

@@ -44,13 +44,13 @@ func TestLedgerFollowsALease(t *testing.T) {
 			t.Errorf("%s: %.0f tokens in use, want %.0f", when, got, want)
 		}
 	}
-	l.grant(c, need{h, 4000, 500}, modelTime(1))
+	l.grant(c, need{h, 4000, 500, 1}, modelTime(1))
 	check(1, 0, "granted")
 	if r := l.status(modelTime(1)).Reserved; !near(r, 1110, 60) {
 		t.Errorf("%.0f tokens reserved, want the prompt's 1000 and some 100", r)
 	}
 	l.tell(c, modelTime(2))
-	check(2, l.whole(c.prompt), "told")
+	check(2, l.whole(c.prompt, 1), "told")
 	l.promptIs(c, 1200, modelTime(2))
 	check(2, 1200, "prompt known")
 	l.begin(c, modelTime(3))
@@ -63,10 +63,40 @@ func TestLedgerFollowsALease(t *testing.T) {
 	check(6.5, 0, "ended, and a report of before")
 }
 
+// TestLedgerCountsABatch: a batch of four prompts grows by four tokens at a step.
+func TestLedgerCountsABatch(t *testing.T) {
+	l, h := ledgerOf(100e3, 0)
+	one, batch := &claim{}, &claim{}
+	l.grant(one, need{h, 4000, 500, 1}, modelTime(1))
+	l.grant(batch, need{h, 4000, 500, 4}, modelTime(1))
+	if a, b := one.course.expected(), batch.course.expected(); b-1000 < 3.5*(a-1000) {
+		t.Errorf("a batch of four is expected to take %.0f tokens, one of its prompts %.0f", b, a)
+	}
+	for _, c := range []*claim{one, batch} {
+		l.promptIs(c, 1000, modelTime(2))
+		l.begin(c, modelTime(3))
+	}
+	if got := used(l, 4); !near(got, 2000+5*firstRate, 1) {
+		t.Errorf("%.0f tokens in use a second after their first, want %d", got, 2000+5*firstRate)
+	}
+	say(l, 4.5, 5, 100e3, 2000+5*1.5*firstRate)
+	if got := l.status(modelTime(5)).Drift; !near(got, 0, 0.001) {
+		t.Errorf("a drift of %.3f of a report that agrees", got)
+	}
+	l.end(batch, 4*60, true, modelTime(5))
+	if got := used(l, 5); !near(got, 1000+2*firstRate, 1) {
+		t.Errorf("%.0f tokens in use when the batch has ended", got)
+	}
+	l.end(one, 60, true, modelTime(5))
+	if got := l.held(); got.most != 0 {
+		t.Errorf("%v held at rest", got)
+	}
+}
+
 func TestLedgerSeesOthers(t *testing.T) {
 	l, h := ledgerOf(100e3, 0)
 	c := &claim{}
-	l.grant(c, need{h, 4000, 500}, modelTime(1))
+	l.grant(c, need{h, 4000, 500, 1}, modelTime(1))
 	l.tell(c, modelTime(1))
 	say(l, 2, 2, 100e3, 30e3) // whether 1000 of them are ours or not is not known
 	if got := used(l, 2); !near(got, 30e3, 1) {
@@ -97,7 +127,7 @@ func TestLedgerSharesBlocks(t *testing.T) {
 	l, h := ledgerOf(100e3, 0)
 	claims := make([]claim, 10)
 	for i := range claims {
-		l.grant(&claims[i], need{h, 4000, 500}, modelTime(1))
+		l.grant(&claims[i], need{h, 4000, 500, 1}, modelTime(1))
 		l.begin(&claims[i], modelTime(1))
 	}
 	say(l, 2, 2, 100e3, 4e3)
@@ -144,7 +174,7 @@ func TestFits(t *testing.T) {
 			l, h := ledgerOf(10e3, tt.used)
 			for range tt.claims {
 				c := &claim{}
-				l.grant(c, need{h, 4000, 0}, modelTime(1))
+				l.grant(c, need{h, 4000, 0, 1}, modelTime(1))
 				l.begin(c, modelTime(1))
 			}
 			ours := l.held().most
@@ -155,7 +185,7 @@ func TestFits(t *testing.T) {
 				}
 				say(l, float64(i), float64(i), 10e3, tt.used+ours+20*float64(tt.claims))
 			}
-			if got := l.fits(need{h, tt.bytes, tt.limit}, modelTime(90)); got != tt.want {
+			if got := l.fits(need{h, tt.bytes, tt.limit, 1}, modelTime(90)); got != tt.want {
 				t.Errorf("fits = %d, want %d; %+v", got, tt.want, l.status(modelTime(90)))
 			}
 		})
@@ -170,8 +200,8 @@ func TestColdLedgerExpectsTheLimit(t *testing.T) {
 		say(l, 0, 0, 100e3, 0)
 		l.others.until = 0 // nobody else is there
 		n := 0
-		for l.fits(need{h, 3000, tt.limit}, modelTime(1)) == spaceNow {
-			l.grant(&claim{}, need{h, 3000, tt.limit}, modelTime(1))
+		for l.fits(need{h, 3000, tt.limit, 1}, modelTime(1)) == spaceNow {
+			l.grant(&claim{}, need{h, 3000, tt.limit, 1}, modelTime(1))
 			n++
 		}
 		if n != tt.want {
@@ -186,12 +216,12 @@ func TestTwoLedgersLeaveSpace(t *testing.T) {
 	total := 0.0
 	for range 2 {
 		l, h := ledgerOf(100e3, 0)
-		for l.fits(need{h, 4000, 500}, modelTime(1)) == spaceNow {
-			l.grant(&claim{}, need{h, 4000, 500}, modelTime(1))
+		for l.fits(need{h, 4000, 500, 1}, modelTime(1)) == spaceNow {
+			l.grant(&claim{}, need{h, 4000, 500, 1}, modelTime(1))
 		}
 		say(l, 1.05, 1.05, 100e3, 0) // this shows nothing yet
-		for l.fits(need{h, 4000, 500}, modelTime(1.1)) == spaceNow {
-			l.grant(&claim{}, need{h, 4000, 500}, modelTime(1.1))
+		for l.fits(need{h, 4000, 500, 1}, modelTime(1.1)) == spaceNow {
+			l.grant(&claim{}, need{h, 4000, 500, 1}, modelTime(1.1))
 		}
 		total += l.status(modelTime(1.1)).Reserved
 	}
@@ -206,7 +236,7 @@ func TestLedgerIsUnknownWithoutReports(t *testing.T) {
 	r.At, r.KVCapacity = modelTime(0), 100e3
 	l.report(&r, modelTime(0))
 	c := &claim{}
-	l.grant(c, need{newHabits(), 4000, 0}, modelTime(1))
+	l.grant(c, need{newHabits(), 4000, 0, 1}, modelTime(1))
 	l.begin(c, modelTime(2))
 	s := l.status(modelTime(3))
 	if l.known() || !math.IsNaN(s.Used) || !math.IsNaN(s.Capacity) || !math.IsNaN(s.Free) || !math.IsNaN(s.Drift) || !math.IsNaN(s.SecondsFull) {
@@ -245,7 +275,7 @@ func TestStaleReportsWidenTheMargin(t *testing.T) {
 // lease is the life of one lease.
 func lease(l *ledger, h *habits, c *claim, at float64) bool {
 	now := modelTime(at)
-	n := need{h, 4000, 2000}
+	n := need{h, 4000, 2000, 1}
 	if l.fits(n, now) != spaceNow {
 		return false
 	}
@@ -262,7 +292,7 @@ func busy(n int) (*ledger, *habits) {
 	l, h := ledgerOf(1e9, 0)
 	for i := range n {
 		c := &claim{}
-		l.grant(c, need{h, 4000, 2000}, modelTime(float64(i)*0.01))
+		l.grant(c, need{h, 4000, 2000, 1}, modelTime(float64(i)*0.01))
 		l.begin(c, modelTime(float64(i)*0.01))
 	}
 	return l, h
@@ -317,7 +347,7 @@ func TestRoomyIsNeverWrong(t *testing.T) {
 		at := 1.0
 		for range 60 {
 			at += dice.Float64()
-			n := need{h, 1000 + dice.IntN(20e3), dice.IntN(2) * dice.IntN(3000)}
+			n := need{h, 1000 + dice.IntN(20e3), dice.IntN(2) * dice.IntN(3000), 1}
 			l.fits(n, modelTime(at))
 			c := &l.asking
 			l.claimOf(c, n)

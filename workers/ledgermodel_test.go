@@ -190,7 +190,7 @@ func (m *model) serve(r *modelRouter) {
 	for len(r.queue) > 0 {
 		q := r.queue[0]
 		bytes := int(float64(q.prompt) * (4 + 0.4*(m.dice.Float64()-0.5)))
-		n := need{r.habits, bytes, q.limit}
+		n := need{r.habits, bytes, q.limit, 1}
 		best, most := -1, math.Inf(-1)
 		for i, l := range r.ledgers {
 			var free float64

@@ -41,10 +41,11 @@ type outlook struct {
 
 // A course is what is known of one claim's future.
 type course struct {
-	prompt float64 // tokens
-	grown  float64 // tokens of the answer until now
-	limit  float64 // of the answer's tokens
-	wait   float64 // steps until it begins to grow
+	prompt  float64 // tokens
+	answers float64 // how many there are
+	grown   float64 // tokens of each of them until now
+	limit   float64 // of its tokens
+	wait    float64 // steps until they begin to grow
 
 	moments int                   // how many of the coming ones it may be there
 	there   [outlookSteps]float32 // its chance to be there at each of them
@@ -70,7 +71,7 @@ func (c *course) foresee(l *lengths) {
 
 // takes returns how much c takes at a moment at most, if it is there.
 func (c *course) takes(k int) float64 {
-	return c.prompt + min(c.grown+max(stepBegin(k+1)-c.wait, 0), max(c.limit, c.grown))
+	return c.prompt + c.answers*min(c.grown+max(stepBegin(k+1)-c.wait, 0), max(c.limit, c.grown))
 }
 
 // expected returns the most tokens that c is expected to take at any moment.

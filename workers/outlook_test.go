@@ -24,12 +24,13 @@ func TestOutlookPeaks(t *testing.T) {
 		want    float64
 	}{
 		{"nothing", nil, 0},
-		{"one", []course{{prompt: 1000, limit: 500}}, 1500},
-		{"one that has grown", []course{{prompt: 1000, grown: 100, limit: 500}}, 1500},
-		{"one that is longer than it may be", []course{{prompt: 1000, grown: 600, limit: 500}}, 1600},
-		{"two at the same time", []course{{prompt: 1000, limit: 500}, {prompt: 1000, limit: 500}}, 3000},
-		{"one that has ended before the other grows", []course{{prompt: 1000, limit: 16}, {prompt: 1000, limit: 900}}, 2032},
-		{"one that has ended when the other begins to grow", []course{{prompt: 1000, limit: 400}, {prompt: 1000, limit: 400, wait: 600}}, 2400},
+		{"one", []course{{prompt: 1000, answers: 1, limit: 500}}, 1500},
+		{"one that has grown", []course{{prompt: 1000, answers: 1, grown: 100, limit: 500}}, 1500},
+		{"one that is longer than it may be", []course{{prompt: 1000, answers: 1, grown: 600, limit: 500}}, 1600},
+		{"a batch of two", []course{{prompt: 2000, answers: 2, limit: 500}}, 3000},
+		{"two at the same time", []course{{prompt: 1000, answers: 1, limit: 500}, {prompt: 1000, answers: 1, limit: 500}}, 3000},
+		{"one that has ended before the other grows", []course{{prompt: 1000, answers: 1, limit: 16}, {prompt: 1000, answers: 1, limit: 900}}, 2032},
+		{"one that has ended when the other begins to grow", []course{{prompt: 1000, answers: 1, limit: 400}, {prompt: 1000, answers: 1, limit: 400, wait: 600}}, 2400},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var o outlook
@@ -61,7 +62,7 @@ func TestManyNeedLessThanEach(t *testing.T) {
 	perClaim := func(n int) float64 {
 		var o outlook
 		for range n {
-			c := course{prompt: 100, limit: 5000}
+			c := course{prompt: 100, answers: 1, limit: 5000}
 			c.foresee(&h.lengths)
 			o.add(&c, 1)
 		}

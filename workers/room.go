@@ -30,11 +30,12 @@ type room struct {
 // Has implements Space. A request that is larger than the whole cache has space:
 // its engine says so in its own words.
 func (m *room) Has(n *Need) bool {
-	ask := need{habits: n.habits, bytes: n.Prompt.Bytes, limit: n.MaxTokens}
+	ask := need{habits: n.habits, bytes: n.Prompt.Bytes, limit: n.MaxTokens, answers: n.Answers}
 	if ask.habits == nil || !m.ledger.known() {
 		return true
 	}
-	if m.at.Equal(*m.now) && m.refused.habits == ask.habits && m.refused.bytes <= ask.bytes && atMost(m.refused.limit) <= atMost(ask.limit) {
+	if m.at.Equal(*m.now) && m.refused.habits == ask.habits && m.refused.bytes <= ask.bytes && atMost(m.refused.limit) <= atMost(ask.limit) &&
+		m.refused.answers <= ask.answers {
 		return false
 	}
 	if m.ledger.fits(ask, *m.now) != spaceLater {

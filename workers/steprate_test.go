@@ -56,7 +56,7 @@ func TestLedgerRestatesGrowth(t *testing.T) {
 	l, h := ledgerOf(100e3, 0)
 	claims := make([]claim, 10)
 	for i := range claims {
-		l.grant(&claims[i], need{h, 4000, 2000}, modelTime(1))
+		l.grant(&claims[i], need{h, 4000, 2000, 1}, modelTime(1))
 		l.begin(&claims[i], modelTime(1))
 	}
 	say(l, 3, 3, 100e3, 10*1600) // 300 tokens a second

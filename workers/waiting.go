@@ -294,25 +294,21 @@ func (r *Registry) planLocked(q *queue, pools []Pool, now time.Time) (granted bo
 func (r *Registry) nextLocked(q *queue, pools []Pool, now time.Time) (granted bool, again time.Time, err error) {
 	seen := q.line.front(r.scratch.seen[:0], maxSeen)
 	r.scratch.seen = seen
-	q.keep(seen, pools, now)
+	all := r.candidatesLocked(pools, nil, now)
+	if len(all) == 0 {
+		q.lacks = barred(pools, now)
+		again, err = r.whyBarredLocked(pools, now)
+		return false, again, err
+	}
+	q.keep(seen, all, now)
+	q.lacks, _ = shortage(all, &seen[0].Need)
 	for i := range seen {
 		w := seen[i].of
-		left := r.candidatesLocked(pools, &w.Need, now)
-		if len(left) > 0 {
+		if left := r.candidatesLocked(pools, &w.Need, now); len(left) > 0 {
 			w.Need.At = now
 			r.admitLocked(q, w, left, r.chooser.Choose(w.Need, left), now)
 			return true, time.Time{}, nil
 		}
-		if i > 0 {
-			continue // it has been said already what is lacking
-		}
-		all := r.candidatesLocked(pools, nil, now)
-		if len(all) == 0 {
-			q.lacks = barred(pools, now)
-			again, err = r.whyBarredLocked(pools, now)
-			return false, again, err
-		}
-		q.lacks, _ = shortage(all, &w.Need)
 	}
 	return false, now.Add(roomAgain), nil
 }
