@@ -53,6 +53,24 @@ func TestEveryPhaseIsTimedAndAFurtherAttemptBeginsAnew(t *testing.T) {
 	}
 }
 
+// TestPhasesThatOverlap: in a dialect whose legs run at once, decode's first token
+// may come before prefill's verdict.
+func TestPhasesThatOverlap(t *testing.T) {
+	b, start := NewBook(1), time.Unix(1000, 0)
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	r := b.Begin(start, "a")
+	r.Asks(start, Asked{Streaming: true})
+	r.Leased(Attempt{Leased: start})
+	r.Token(at(20))
+	r.Prefilled(at(25))
+	v := r.View()
+	for p, want := range map[Phase]int{Prefill: 20, HandOff: 0, Relay: 80} {
+		if took, _ := v.Took(p, at(100)); took != time.Duration(want)*time.Millisecond {
+			t.Errorf("%v took %v, want %d ms", p, took, want)
+		}
+	}
+}
+
 func TestTheLastOnesAreKeptLatestFirst(t *testing.T) {
 	b := NewBook(3)
 	for i := range 7 {
