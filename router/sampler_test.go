@@ -78,6 +78,7 @@ func TestSampling(t *testing.T) {
 					return written
 				})
 				time.Sleep(5 * time.Second)
+				synctest.Wait()
 				if fmt.Sprint(said) != fmt.Sprint(tt.want) {
 					t.Errorf("it said %v, want %v", said, tt.want)
 				}

@@ -324,6 +324,7 @@ func TestLogOfDepartures(t *testing.T) {
 			conn := f.dial(t, "/v1/chat/completions", tt.request)
 			wait(t, "prefill's leg", func() bool { return len(f.prefill.got()) == 1 })
 			<-token
+			wait(t, "phase "+tt.phase, func() bool { return f.handler.Records().Running()[0].Phase.String() == tt.phase })
 			conn.Close()
 
 			entry := f.lastLog(t, 1)

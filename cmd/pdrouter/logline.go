@@ -68,13 +68,11 @@ func (e *lineEncoder) EncodeEntry(entry zapcore.Entry, fields []zapcore.Field) (
 
 // textOf returns the text of a field that may be of any length, if it is one.
 func textOf(f *zapcore.Field) string {
-	switch f.Type {
-	case zapcore.StringType:
+	if f.Type == zapcore.StringType {
 		return f.String
-	case zapcore.ErrorType:
-		if err, ok := f.Interface.(error); ok {
-			return err.Error()
-		}
+	}
+	if err, ok := f.Interface.(error); ok && f.Type == zapcore.ErrorType {
+		return err.Error()
 	}
 	return ""
 }

@@ -45,7 +45,7 @@ func (f *fleet) line(t *testing.T, n int) (observer.LoggedEntry, map[string]any)
 // TestTimesAreThoseOfTheEngines: what histograms and the log say of a stream is
 // what the engines were told to take.
 func TestTimesAreThoseOfTheEngines(t *testing.T) {
-	const perPrompt, perToken, answer = 500 * time.Microsecond, 15 * time.Millisecond, 12
+	const perPrompt, perToken, answer = time.Millisecond, 25 * time.Millisecond, 12
 	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
 		t.Run(dialect, func(t *testing.T) {
 			f := toldFleet(t, dialect, perPrompt, perToken)
@@ -76,7 +76,8 @@ func TestTimesAreThoseOfTheEngines(t *testing.T) {
 				{"decode", mean("pdrouter_decode_seconds"), (answer - 1) * perToken},
 				{"relay in the log", phases["relay"].(time.Duration), (answer - 1) * perToken},
 			} {
-				if slack := 40*time.Millisecond + tt.want/2; tt.got < tt.want*8/10 || tt.got > tt.want+slack {
+				// A router that sees the first token late sees the others after less time.
+				if slack := 50*time.Millisecond + tt.want/2; tt.got < tt.want*6/10 || tt.got > tt.want+slack {
 					t.Errorf("%s is %v, want about %v", tt.what, tt.got, tt.want)
 				}
 			}
