@@ -61,14 +61,18 @@ func (l *accessLog) write(c *call, now time.Time, status int) {
 
 // addRoute adds what was asked for and who was asked.
 func (l *accessLine) addRoute(c *call) {
-	v := &l.view
-	if c.dialect != "" { // else nobody serves the model, and its name may be anything
-		l.fields = append(l.fields, zap.String("model", v.Model), zap.Bool("stream", v.Streaming))
+	if c.dialect != "" || c.prefill != "" || c.decode != "" { // else nobody serves the model, and its name may be anything
+		l.fields = append(l.fields, zap.String("model", shortened(c.model, maxShown)))
 	}
-	if c.prefill == "" && c.decode == "" {
-		return
+	if c.prefill != "" {
+		l.fields = append(l.fields, zap.String("prefill", c.prefill))
 	}
-	l.fields = append(l.fields, zap.String("prefill", c.prefill), zap.String("decode", c.decode), zap.Int("attempts", c.attempts))
+	if c.decode != "" {
+		l.fields = append(l.fields, zap.String("decode", c.decode))
+	}
+	if c.attempts > 0 { // else it went to one engine as it came
+		l.fields = append(l.fields, zap.Int("attempts", c.attempts))
+	}
 	if c.room != 0 {
 		l.fields = append(l.fields, zap.Uint64("room", c.room))
 	}
@@ -81,6 +85,7 @@ func (l *accessLine) addTimes(c *call, now time.Time) {
 		return
 	}
 	took := &phaseTimes{}
+	l.fields = append(l.fields, zap.Bool("stream", v.Streaming))
 	for p := range took {
 		took[p].name = v.Name(record.Phase(p))
 		took[p].took, took[p].reached = v.Took(record.Phase(p), now)
