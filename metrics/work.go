@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"slices"
 	"strconv"
 	"time"
 
@@ -39,15 +40,8 @@ type Work struct {
 	latencies  latencies
 }
 
-// maxModels bounds how many models have series of their own. An engine may serve
-// any number of adapters, each under a name.
-const maxModels = 64
-
-// otherModel is the label of the models beyond them.
-const otherModel = "other"
-
 // Work returns the Work for a request. The model must be one that a worker
-// serves; what has no pair yet has the dialect "".
+// serves, or has served (see mostModels); what has no pair yet has the dialect "".
 func (m *Metrics) Work(model, endpoint, dialect string, streaming bool) *Work {
 	key := workKey{model, endpoint, dialect, streaming}
 	m.mu.RLock()
@@ -58,6 +52,8 @@ func (m *Metrics) Work(model, endpoint, dialect string, streaming bool) *Work {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	model = m.models.label(model)
+	key.model = model
 	if w := m.works[key]; w != nil {
 		return w
 	}
@@ -66,12 +62,22 @@ func (m *Metrics) Work(model, endpoint, dialect string, streaming bool) *Work {
 	return w
 }
 
+// mostForeseen bounds the models and dialects that have series before their first
+// request: some 240 each. An engine may serve hundreds of adapters that nobody
+// asks for.
+const mostForeseen = 16
+
 // Serve makes the series of a model that workers serve by a dialect, so that they
 // are there before its first request.
 func (m *Metrics) Serve(model, dialect string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	model = m.modelLocked(model)
+	pair := [2]string{model, dialect}
+	if len(m.foreseen) == mostForeseen || slices.Contains(m.foreseen, pair) {
+		return
+	}
+	m.foreseen = append(m.foreseen, pair)
+	model = m.models.label(model)
 	for _, endpoint := range endpoints() {
 		m.latency.bind(model, endpoint, dialect)
 	}
@@ -80,19 +86,8 @@ func (m *Metrics) Serve(model, dialect string) {
 // endpoints are the values of the label endpoint, of what is handed off.
 func endpoints() []string { return []string{"chat", "completions", "generate"} }
 
-// modelLocked returns the label for a model.
-func (m *Metrics) modelLocked(model string) string {
-	if !m.models[model] {
-		if len(m.models) >= maxModels {
-			return otherModel
-		}
-		m.models[model] = true
-	}
-	return model
-}
-
 func (m *Metrics) newWorkLocked(key workKey) *Work {
-	model, endpoint := m.modelLocked(key.model), key.endpoint
+	model, endpoint := key.model, key.endpoint
 	runtime, mode := engineOf(key.dialect)
 	w := &Work{
 		m:          m,
@@ -132,7 +127,10 @@ func engineOf(dialect string) (runtime, mode string) {
 }
 
 // Begun counts a request, once, before its first attempt.
-func (w *Work) Begun() { w.requests.Inc() }
+func (w *Work) Begun() {
+	w.requests.Inc()
+	w.m.bodies.Inc()
+}
 
 // Attempted counts an attempt by its way of handing over, and the choice of its
 // workers by the policies.
@@ -142,6 +140,9 @@ func (w *Work) Attempted() {
 		s.Inc()
 	}
 }
+
+// Sent counts a leg on its way to a worker.
+func (w *Work) Sent(worker string) { w.m.sent.WithLabelValues(worker, w.model).Inc() }
 
 // Succeeded counts a request that was answered in full after d.
 func (w *Work) Succeeded(d time.Duration) {
