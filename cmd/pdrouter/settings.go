@@ -175,7 +175,8 @@ func (in *intake) seeingSettings() []setting {
 	levels := []string{"debug", "info", "warn", "error"}
 	return []setting{
 		{name: "log-level", value: newChoice(&c.LogLevel, levels), choices: levels, usage: "debug, info, warn or error"},
-		{name: "log-json", value: newSwitch(&c.LogJSON), usage: "one JSON object per line"},
+		{name: "log-format", value: newChoice(&c.LogFormat, logForms()), choices: logForms(), usage: "console, json, journal (lines with systemd's priorities), or auto: journal if that is where they go, console on a terminal, else json"},
+		{name: "log-json", value: newSwitch(&c.LogJSON), usage: "the same as --log-format json"},
 		{name: "prometheus-duration-buckets", value: newNumbers(&c.Metrics.DurationBuckets), usage: "bounds of the histograms of durations, in seconds, ascending"},
 	}
 }
