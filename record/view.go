@@ -70,6 +70,7 @@ type Attempt struct {
 type Choice struct {
 	Reason     string
 	Waited     time.Duration
+	At         time.Time // when the request came to be served: after it had waited, before a pair was chosen
 	Candidates []Candidate
 }
 
