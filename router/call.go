@@ -13,6 +13,7 @@ import (
 
 	"pdrouter/metrics"
 	"pdrouter/record"
+	"pdrouter/tracing"
 
 	"go.uber.org/zap"
 )
@@ -27,6 +28,7 @@ type call struct {
 	fault *Error // why it failed; nil if it did not
 	rec   *record.Request
 	keep  bool // its record, when it has ended
+	trace tracing.Trace
 
 	model           string
 	dialect         string        // the first of its model's; empty: nobody serves it

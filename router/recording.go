@@ -19,7 +19,12 @@ func (h *Handler) closeRecord(c *call) {
 	if c.fault != nil {
 		end.Code, end.Reason, end.Message = c.fault.Code, c.fault.Error(), c.fault.Message
 	}
+	traced := h.tracer.Ending(&c.trace)
+	if traced != nil {
+		end.Copy = &traced.View
+	}
 	h.book.End(c.rec, &end)
+	h.tracer.Send(traced)
 }
 
 // recordNeed records what the request asks for. From now on it waits for a pair.
@@ -40,7 +45,7 @@ func (t *trial) recordLease(now time.Time, waited time.Duration) {
 	print.seen = candidates(print.seen[:0], t.need.Explain, p)
 	t.call.rec.Leased(record.Attempt{
 		Prefill: prefill.ID, PrefillURL: prefill.URL, Decode: decode.ID, DecodeURL: decode.URL, Reserved: p.Reserved, Leased: now,
-		Choice: record.Choice{Reason: t.need.Explain.Reason, Waited: waited, Candidates: print.seen},
+		Choice: record.Choice{Reason: t.need.Explain.Reason, Waited: waited, At: p.Served, Candidates: print.seen},
 	})
 	if p.Waited {
 		t.call.rec.Lacks(p.Lacked.String())

@@ -15,6 +15,7 @@ import (
 	"pdrouter/metrics"
 	"pdrouter/policy"
 	"pdrouter/router"
+	"pdrouter/tracing"
 	"pdrouter/workers"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,6 +34,7 @@ type daemon struct {
 	admin     *admin.API
 	discovery *discovery      // nil without --discovery-file
 	keeper    *workers.Keeper // nil without --index-snapshot
+	tracer    *tracing.Tracer // nil without --enable-trace
 	met       *metrics.Metrics
 	collected *prometheus.Registry
 
@@ -72,6 +74,9 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
 	d.met = metrics.New(d.collected, cfg.Metrics)
 	d.handler = router.New(cfg.Router, d.registry, d.met, log) //nolint:contextcheck // requests get their contexts from net/http
+	if err := d.trace(); err != nil {
+		return nil, asConfigFault(err)
+	}
 	d.admin = admin.New(d.registry, log)
 	d.canaries = health.NewCanaries(judge, d.handler.Canary)
 	d.watch(judge, chooser)
@@ -131,6 +136,9 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	if d.keeper != nil {
 		g.Go(func() error { return d.keeper.Run(side) }) // the last time when all requests have ended
+	}
+	if d.tracer != nil {
+		g.Go(func() error { return d.tracer.Run(side, d.cfg.ShutdownGrace) }) // flushed likewise
 	}
 	g.Go(func() error {
 		defer stopSide()
