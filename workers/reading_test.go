@@ -79,6 +79,7 @@ ComputedLocally 139
 Transfers 38
 TransferSeconds 5.416954253
 TransferFailures 8
+TransferBytes 25528320
 ProcessSeconds 2.85
 `},
 		{"sglang/metrics.decode.txt", sglangReadings(), `
@@ -99,7 +100,7 @@ TransferFailures 19
 ProcessSeconds 5.27
 `},
 		{"vllm/metrics.prefill.txt", vllmReadings(), `
-KVCapacity 23296
+KVCapacity 23264
 KVUsed 0
 BlockSize 32
 MaxContext 2048
@@ -117,11 +118,12 @@ Transfers 0
 TransferSeconds 0
 TransferFailures 0
 TransferExpired 6
+TransferBytes 0
 ProcessSeconds 28.54
 Started 2026-11-30T11:57:58Z
 `},
 		{"vllm/metrics.decode.txt", vllmReadings(), `
-KVCapacity 23296
+KVCapacity 23264
 KVUsed 0
 BlockSize 32
 MaxContext 2048
@@ -139,6 +141,7 @@ Transfers 20
 TransferSeconds 1.151566
 TransferFailures 2
 TransferExpired 0
+TransferBytes 103219200
 ProcessSeconds 22.29
 Started 2026-11-30T11:57:58Z
 `},
@@ -224,8 +227,8 @@ vllm:kv_cache_usage_perc{engine="1"} 0.0
 vllm:num_requests_running{engine="0"} 2
 vllm:num_requests_running{engine="1"} 1
 `, `
-KVCapacity 3200
-KVUsed 800
+KVCapacity 3184
+KVUsed 796
 BlockSize 16
 Running 3
 `},
@@ -234,7 +237,7 @@ vllm:cache_config_info{block_size="16",engine="0",kv_cache_max_concurrency="2.5"
 vllm:cache_config_info{block_size="16",engine="1",kv_cache_max_concurrency="2.5",kv_cache_size_tokens="1500",num_gpu_blocks="200"} 1.0
 vllm:num_requests_running{engine="0"} 2
 `, `
-KVCapacity 3000
+KVCapacity 2984
 BlockSize 16
 MaxContext 600
 Running 2
@@ -253,8 +256,8 @@ vllm:gpu_prefix_cache_queries_total{model_name="m"} 9
 vllm:num_requests_waiting_by_reason{reason="capacity"} 1
 vllm:num_requests_waiting_by_reason{reason="deferred"} 2
 `, `
-KVCapacity 1600
-KVUsed 800
+KVCapacity 1584
+KVUsed 792
 BlockSize 16
 TransferQueue 2
 CacheHitTokens 5

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"pdrouter/admin"
@@ -30,6 +29,7 @@ type daemon struct {
 	registry  *workers.Registry
 	monitor   *health.Monitor
 	canaries  *health.Canaries
+	watchdog  *watchdog
 	handler   *router.Handler
 	admin     *admin.API
 	discovery *discovery      // nil without --discovery-file
@@ -38,20 +38,24 @@ type daemon struct {
 	met       *metrics.Metrics
 	collected *prometheus.Registry
 
-	data, scrape, probe    net.Listener // probe is nil without --health-check-port
-	adminSocket, adminPort net.Listener // nil: none
-	noSocket               string       // why adminSocket is nil, if one was looked for
+	data, scrape, probe              net.Listener // probe is nil without --health-check-port
+	moreData, moreScrape, moreProbes []net.Listener
+	adminSocket, adminPort           net.Listener // nil: none
+	adminHanded                      []adminDoor
+	noSocket                         string // why adminSocket is nil, if one was looked for
 }
 
 // newDaemon builds the parts and opens the listeners, so that what is wrong
-// with either is said before anything runs. Whoever gets a daemon must run it.
-func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error) {
+// with either is said before anything runs. Those that the service manager handed
+// over are taken. Whoever gets a daemon must run it.
+func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger) (*daemon, error) {
 	tlsForWorkers, err := cfg.workerTLS()
 	if err != nil {
 		return nil, asConfigFault(err)
 	}
 	cfg.Exchange.TLS = tlsForWorkers
 	cfg.Choosing.Seed = rand.Uint64() // so that routers beside one another differ in what is random
+	cfg.Choosing.Branches = new(policy.Branches)
 	prefill, decode := cfg.legPolicies()
 	chooser, ok := policy.New(prefill, decode, cfg.Choosing)
 	if !ok {
@@ -65,56 +69,23 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 	judge := health.NewJudge(cfg.Health, d.registry, d.heed)
 	d.registry.SetJudge(judge)
 	d.monitor = health.NewMonitor(judge)
+	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
+	d.met = metrics.New(d.collected, cfg.Metrics)
 	if cfg.DiscoveryProvider == fromFile {
-		d.discovery = newDiscovery(cfg, d.registry, log)
+		d.discovery = newDiscovery(cfg, d.registry, d.met, log)
 		if err := d.discovery.read(); err != nil {
 			return nil, asConfigFault(err)
 		}
 	}
-	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
-	d.met = metrics.New(d.collected, cfg.Metrics)
 	d.handler = router.New(cfg.Router, d.registry, d.met, log) //nolint:contextcheck // requests get their contexts from net/http
 	if err := d.trace(); err != nil {
 		return nil, asConfigFault(err)
 	}
 	d.admin = admin.New(d.registry, log)
 	d.canaries = health.NewCanaries(judge, d.handler.Canary)
+	d.watchdog = newWatchdog(d.registry.Alive)
 	d.watch(judge, chooser)
-	return d, d.listen(ctx)
-}
-
-// listen opens the listeners. If one cannot be opened, none stays open.
-func (d *daemon) listen(ctx context.Context) error {
-	var faults []error
-	open := func(flag, host string, port int) net.Listener {
-		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-		if err != nil {
-			faults = append(faults, fmt.Errorf("%s %d: %w", flag, port, err))
-			return nil
-		}
-		return ln
-	}
-	d.data = open("port", d.cfg.Host, d.cfg.Port)
-	d.scrape = open("prometheus-port", d.cfg.MetricsHost, d.cfg.MetricsPort)
-	if d.cfg.HealthCheckPort != 0 {
-		d.probe = open("health-check-port", d.cfg.Host, d.cfg.HealthCheckPort)
-	}
-	if d.cfg.AdminPort != 0 {
-		d.adminPort = open("admin-port", d.cfg.AdminHost, d.cfg.AdminPort)
-	}
-	var err error
-	if d.adminSocket, d.noSocket, err = openAdminSocket(ctx, d.cfg.AdminSocket); err != nil {
-		faults = append(faults, fmt.Errorf("admin-socket: %w", err))
-	}
-	if len(faults) == 0 {
-		return nil
-	}
-	for _, ln := range []net.Listener{d.data, d.scrape, d.probe, d.adminPort, d.adminSocket} {
-		if ln != nil {
-			_ = ln.Close()
-		}
-	}
-	return asConfigFault(errors.Join(faults...))
+	return d, d.listen(ctx, handed)
 }
 
 // run serves until ctx ends or a part fails, and returns when every part has
@@ -144,13 +115,20 @@ func (d *daemon) run(ctx context.Context) error {
 		defer stopSide()
 		return d.serveClients(ctx)
 	})
-	g.Go(func() error { return d.serveSide(side, d.scrape, metrics.Handler(d.collected)) })
+	page := d.met.Handler(d.collected, zap.NewStdLog(d.log.Named("metrics")))
+	for _, ln := range append([]net.Listener{d.scrape}, d.moreScrape...) {
+		g.Go(func() error { return d.serveSide(side, ln, page) })
+	}
 	if d.probe != nil {
-		g.Go(func() error { return d.serveSide(side, d.probe, d.handler.Probes()) })
+		for _, ln := range append([]net.Listener{d.probe}, d.moreProbes...) {
+			g.Go(func() error { return d.serveSide(side, ln, d.handler.Probes()) })
+		}
 	}
 	for _, door := range d.adminDoors() {
 		g.Go(func() error { return d.serveAdmin(side, door) })
 	}
+	g.Go(func() error { return d.tellManager(ctx, side.Done()) })
+	g.Go(func() error { return d.watchAlive(ctx, side.Done()) })
 	d.logSurfaces()
 	d.log.Info("serving", zap.Stringer("addr", d.data.Addr()), zap.Stringer("metrics", d.scrape.Addr()), zap.String("version", build().Version))
 	return g.Wait()
@@ -160,7 +138,7 @@ func (d *daemon) run(ctx context.Context) error {
 func (d *daemon) serveClients(ctx context.Context) error {
 	requests, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(router.ErrDrained)
-	srv := d.server(d.clientHandler())
+	srv := d.server(d.watchdog.guard(d.clientHandler()))
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
 	var idle unasked
 	srv.ConnState = idle.note
@@ -202,17 +180,32 @@ func (d *daemon) drain(ctx context.Context, srv *http.Server, cut context.Cancel
 	}
 }
 
-// serve serves the data listener, with TLS if it is configured.
+// serve serves the data listeners, with TLS if it is configured, but not at unix
+// sockets: who may use these is a matter of their mode.
 func (d *daemon) serve(srv *http.Server) error {
 	tlsForClients, err := d.cfg.serverTLS()
 	if err != nil {
 		return err
 	}
-	if tlsForClients == nil {
-		return srv.Serve(d.data)
-	}
 	srv.TLSConfig = tlsForClients
-	return srv.ServeTLS(d.data, "", "")
+	var all errgroup.Group
+	for _, ln := range append([]net.Listener{d.data}, d.moreData...) {
+		all.Go(func() error {
+			err := serveOne(srv, ln)
+			if !errors.Is(err, http.ErrServerClosed) {
+				_ = srv.Close() // one is no use without the others
+			}
+			return err
+		})
+	}
+	return all.Wait()
+}
+
+func serveOne(srv *http.Server, ln net.Listener) error {
+	if srv.TLSConfig == nil || ln.Addr().Network() == unixNetwork {
+		return srv.Serve(ln)
+	}
+	return srv.ServeTLS(ln, "", "")
 }
 
 // serveSide serves a listener that has no long requests, until ctx ends.
