@@ -35,6 +35,7 @@ type leg struct {
 func (a *attempt) send(l *leg, written transfer.Leg) (*exchange.Answer, error) {
 	l.reached = true
 	worker := l.lease.Worker
+	a.work.Sent(worker.URL)
 	if l.role == workers.Decode {
 		l.lease.Sent()
 		a.call.rec.Sent(time.Now())
@@ -44,7 +45,7 @@ func (a *attempt) send(l *leg, written transfer.Leg) (*exchange.Answer, error) {
 	}
 	answer, err := worker.Peer.Do(a.ctx, &exchange.Request{
 		Path:   written.Path,
-		Header: a.h.legHeader(a.call.r, worker, a.keys.ID),
+		Header: a.h.legHeader(a.call, worker, a.keys.ID),
 		Body:   written.Body,
 	})
 	if err != nil {

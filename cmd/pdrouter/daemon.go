@@ -14,6 +14,7 @@ import (
 	"pdrouter/metrics"
 	"pdrouter/policy"
 	"pdrouter/router"
+	"pdrouter/tracing"
 	"pdrouter/workers"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,6 +34,7 @@ type daemon struct {
 	admin     *admin.API
 	discovery *discovery      // nil without --discovery-file
 	keeper    *workers.Keeper // nil without --index-snapshot
+	tracer    *tracing.Tracer // nil without --enable-trace
 	met       *metrics.Metrics
 	collected *prometheus.Registry
 
@@ -53,6 +55,7 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 	}
 	cfg.Exchange.TLS = tlsForWorkers
 	cfg.Choosing.Seed = rand.Uint64() // so that routers beside one another differ in what is random
+	cfg.Choosing.Branches = new(policy.Branches)
 	prefill, decode := cfg.legPolicies()
 	chooser, ok := policy.New(prefill, decode, cfg.Choosing)
 	if !ok {
@@ -66,16 +69,21 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 	judge := health.NewJudge(cfg.Health, d.registry, d.heed)
 	d.registry.SetJudge(judge)
 	d.monitor = health.NewMonitor(judge)
+	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
+	d.met = metrics.New(d.collected, cfg.Metrics)
 	if cfg.DiscoveryProvider == fromFile {
-		d.discovery = newDiscovery(cfg, d.registry, log)
+		d.discovery = newDiscovery(cfg, d.registry, d.met, log)
 		if err := d.discovery.read(); err != nil {
 			return nil, asConfigFault(err)
 		}
 	}
-	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
-	d.met = metrics.New(d.collected, cfg.Metrics)
 	d.handler = router.New(cfg.Router, d.registry, d.met, log) //nolint:contextcheck // requests get their contexts from net/http
-	d.admin = admin.New(d.registry, log)
+	if err := d.trace(); err != nil {
+		return nil, asConfigFault(err)
+	}
+	d.admin = admin.New(d.registry, admin.Seen{
+		Book: d.handler.Records(), Breakers: judge.Breakers, Draining: d.handler.Draining, Started: time.Now(), Version: build().Version,
+	}, log)
 	d.canaries = health.NewCanaries(judge, d.handler.Canary)
 	d.watchdog = newWatchdog(d.registry.Alive)
 	d.watch(judge, chooser)
@@ -102,12 +110,16 @@ func (d *daemon) run(ctx context.Context) error {
 	if d.keeper != nil {
 		g.Go(func() error { return d.keeper.Run(side) }) // the last time when all requests have ended
 	}
+	if d.tracer != nil {
+		g.Go(func() error { return d.tracer.Run(side, d.cfg.ShutdownGrace) }) // flushed likewise
+	}
 	g.Go(func() error {
 		defer stopSide()
 		return d.serveClients(ctx)
 	})
+	page := d.met.Handler(d.collected, zap.NewStdLog(d.log.Named("metrics")))
 	for _, ln := range append([]net.Listener{d.scrape}, d.moreScrape...) {
-		g.Go(func() error { return d.serveSide(side, ln, metrics.Handler(d.collected)) })
+		g.Go(func() error { return d.serveSide(side, ln, page) })
 	}
 	if d.probe != nil {
 		for _, ln := range append([]net.Listener{d.probe}, d.moreProbes...) {
@@ -253,6 +265,7 @@ func (d *daemon) logWorker(e workers.Event) {
 	case workers.KVEventsFollowed, workers.KVEventsLost, workers.KVEventsUnread:
 		logKVEvents(log, e)
 	case workers.Changed:
+		d.foresee()
 		logState(log, e, change)
 	}
 }

@@ -28,8 +28,8 @@ Without a command it serves: pdrouter is pdrouter serve, which takes smg's flags
 	root.SetVersionTemplate(build().String() + "\n")
 	in := newIntake()
 	serve, check, examine := newServeCommand(in), newCheckCommand(in), newDoctorCommand(in)
-	root.AddCommand(serve, check, examine, newWorkersCommand(), newDrainCommand(), newUndrainCommand(),
-		newAddCommand(), newRemoveCommand(), newRestartCommand(), newInitCommand(),
+	root.AddCommand(serve, check, examine, newInitCommand(), newStatusCommand(), newExplainCommand(), newWatchCommand(),
+		newWorkersCommand(), newDrainCommand(), newUndrainCommand(), newAddCommand(), newRemoveCommand(), newRestartCommand(),
 		newReplayCommand(), newDemoCommand(), newSimCommand(), newVersionCommand())
 	args = withCommand(args)
 	for _, cmd := range []*cobra.Command{serve, check, examine} {
