@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"pdrouter/survey"
@@ -89,20 +88,21 @@ type examined struct {
 }
 
 // Examine returns what it finds, in the order of Checks. It calls step whenever
-// one of all is done, from any goroutine.
+// one of all is done: from any goroutine, one call at a time.
 func Examine(ctx context.Context, c Case, step func(done, all int)) []Finding {
 	var (
 		g    errgroup.Group
-		done atomic.Int64
 		mu   sync.Mutex
+		done int
 		all  []Finding
 	)
 	total := 2*len(c.Workers) + 5
 	ended := func(found ...Finding) {
 		mu.Lock()
+		defer mu.Unlock()
 		all = append(all, found...)
-		mu.Unlock()
-		step(int(done.Add(1)), total)
+		done++
+		step(done, total)
 	}
 	workers := make([]examined, len(c.Workers))
 	idle := make([][]Finding, len(c.Workers))
