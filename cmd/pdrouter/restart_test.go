@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -80,7 +81,7 @@ func startRing(t *testing.T, dialect string) *ring {
 		go func() {
 			defer func() { ended <- struct{}{} }()
 			for k := 0; ctx.Err() == nil; k++ {
-				complete(t, client, r.fleet.base, prompt(i*7+k%5, 400), 30)
+				wantStream(t, client, r.fleet.base, prompt(i*7+k%5, 400), 40)
 				r.served.Add(1)
 			}
 		}()
@@ -95,6 +96,18 @@ func startRing(t *testing.T, dialect string) *ring {
 		t.Fatal("the clients are not served")
 	}
 	return r
+}
+
+// wantStream asks for a stream, which must come whole: unlike a JSON answer it is
+// not tried again once it has begun.
+func wantStream(t *testing.T, client *http.Client, base, prompt string, tokens int) {
+	t.Helper()
+	body := jsonOf(t, map[string]any{"model": "sim-model", "prompt": prompt, "max_tokens": tokens, "ignore_eos": true, "stream": true})
+	status, answer := post(t, client, base+"/v1/completions", body)
+	h, err := parseStream("/v1/completions", answer)
+	if want := expectAll(t, "/v1/completions", body)[0]; status != 200 || err != nil || !h.done || h.texts[0] != want {
+		t.Errorf("stream = %d %+v, %v, want it whole", status, h, err)
+	}
 }
 
 // restart runs the command with the units of r, and returns what it says.
