@@ -177,5 +177,6 @@ func (in *intake) seeingSettings() []setting {
 		{name: "log-level", value: newChoice(&c.LogLevel, levels), choices: levels, usage: "debug, info, warn or error"},
 		{name: "log-json", value: newSwitch(&c.LogJSON), usage: "one JSON object per line"},
 		{name: "prometheus-duration-buckets", value: newNumbers(&c.Metrics.DurationBuckets), usage: "bounds of the histograms of durations, in seconds, ascending"},
+		{name: "prometheus-sd-file", value: newText(&c.TargetsFile, "file"), usage: "JSON file in which the engines are listed for Prometheus (file_sd_configs), written anew when workers come, go or say what they serve; none: nowhere"},
 	}
 }
