@@ -1,0 +1,236 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+const shipped = "../../deploy/"
+
+// A question is an expression that we ship, and where it stands.
+type question struct{ where, expr string }
+
+// A shippedRule is a rule of a rules file.
+type shippedRule struct {
+	Record, Alert, Expr, For string
+	Labels, Annotations      map[string]string
+}
+
+func (r shippedRule) where() string {
+	if r.Alert != "" {
+		return "alert " + r.Alert
+	}
+	return "rule " + r.Record
+}
+
+// shippedRules returns the rules of all files, in their order.
+func shippedRules(t *testing.T) (all []shippedRule) {
+	t.Helper()
+	files, err := filepath.Glob(shipped + "prometheus/rules/*.yml")
+	if err != nil || len(files) != 2 {
+		t.Fatalf("rules: %v, %v", files, err)
+	}
+	for _, file := range files {
+		var doc struct {
+			Groups []struct{ Rules []shippedRule }
+		}
+		if err := yaml.Unmarshal(readFile(t, file), &doc); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for _, g := range doc.Groups {
+			all = append(all, g.Rules...)
+		}
+	}
+	return all
+}
+
+// A shippedPanel is a panel of the dashboard.
+type shippedPanel struct {
+	Type, Title string
+	Targets     []struct{ RefID, Expr, LegendFormat string }
+	Panels      []shippedPanel
+}
+
+// shippedPanels returns the dashboard's panels, and the queries of its variables.
+func shippedPanels(t *testing.T) (panels []shippedPanel, variables []question) {
+	t.Helper()
+	var doc struct {
+		Panels     []shippedPanel
+		Templating struct {
+			List []struct{ Name, Type, Query string }
+		}
+	}
+	if err := json.Unmarshal(readFile(t, shipped+"grafana/pdrouter.json"), &doc); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range doc.Templating.List {
+		if inner, ok := strings.CutPrefix(v.Query, "label_values("); ok && v.Type == "query" {
+			at := strings.LastIndexByte(inner, ',')
+			label := strings.TrimSuffix(strings.TrimSpace(inner[at+1:]), ")")
+			variables = append(variables, question{"variable " + v.Name, fmt.Sprintf("count by (%s) (%s)", label, inner[:at])})
+		}
+	}
+	return doc.Panels, variables
+}
+
+// questions returns every expression that we ship, with the choices above the
+// dashboard as they are at first.
+func questions(t *testing.T) (all []question) {
+	t.Helper()
+	for _, r := range shippedRules(t) {
+		all = append(all, question{r.where(), r.Expr})
+	}
+	panels, variables := shippedPanels(t)
+	all = append(all, variables...)
+	for _, p := range panels {
+		for _, q := range p.Targets {
+			all = append(all, question{"panel " + p.Title + "/" + q.RefID, q.Expr})
+		}
+	}
+	chosen := strings.NewReplacer("$__rate_interval", "4s", "$instance", ".*", "$model", ".*", "$worker", ".*")
+	for i := range all {
+		all[i].expr = chosen.Replace(all[i].expr)
+	}
+	return all
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestPromtool has Prometheus' own tool check what we ship, and run the tests of
+// every alert.
+func TestPromtool(t *testing.T) {
+	tool := debian(t, "promtool")
+	tests, err := filepath.Glob(shipped + "prometheus/tests/*.yml")
+	if err != nil || len(tests) == 0 {
+		t.Fatalf("tests: %v, %v", tests, err)
+	}
+	runs := map[string][]string{
+		"config": {"check", "config", shipped + "prometheus/prometheus.yml"},
+		"rules":  {"check", "rules", "--lint=all", "--lint-fatal", shipped + "prometheus/rules/pdrouter-alerts.yml", shipped + "prometheus/rules/pdrouter-recording.yml"},
+	}
+	for _, file := range tests {
+		runs[filepath.Base(file)] = []string{"test", "rules", file}
+	}
+	for name, args := range runs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
+				t.Errorf("promtool %v: %v\n%s", args, err, out)
+			}
+		})
+	}
+}
+
+// TestEveryAlertIsTested: the tests have it fire and not fire, and docs/alerts.md
+// says what it means, what to look at and what to do.
+func TestEveryAlertIsTested(t *testing.T) {
+	fires, silent := map[string]bool{}, map[string]bool{}
+	files, _ := filepath.Glob(shipped + "prometheus/tests/*.yml")
+	for _, file := range files {
+		var doc struct {
+			Tests []struct {
+				AlertRuleTest []struct {
+					Alertname string
+					ExpAlerts []any `yaml:"exp_alerts"`
+				} `yaml:"alert_rule_test"`
+			}
+		}
+		if err := yaml.Unmarshal(readFile(t, file), &doc); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		for _, test := range doc.Tests {
+			for _, a := range test.AlertRuleTest {
+				fires[a.Alertname] = fires[a.Alertname] || len(a.ExpAlerts) > 0
+				silent[a.Alertname] = silent[a.Alertname] || len(a.ExpAlerts) == 0
+			}
+		}
+	}
+	sections := map[string]string{}
+	for _, s := range strings.Split(string(readFile(t, "../../docs/alerts.md")), "\n## ")[1:] {
+		name, text, _ := strings.Cut(s, "\n")
+		sections[name] = text
+	}
+	for _, r := range shippedRules(t) {
+		if r.Alert == "" {
+			continue
+		}
+		if !fires[r.Alert] || !silent[r.Alert] {
+			t.Errorf("%s: tested to fire: %v, not to fire: %v", r.Alert, fires[r.Alert], silent[r.Alert])
+		}
+		if want := "docs/alerts.md#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want || r.Annotations["summary"] == "" || r.Labels["severity"] == "" {
+			t.Errorf("%s has annotations %v and labels %v, want the runbook %s, a summary and a severity", r.Alert, r.Annotations, r.Labels, want)
+		}
+		for _, part := range []string{"**Means.**", "**Look at.**", "**Do.**", "```"} {
+			if !strings.Contains(sections[r.Alert], part) {
+				t.Errorf("docs/alerts.md: %s has no %s", r.Alert, part)
+			}
+		}
+		delete(sections, r.Alert)
+	}
+	for name := range sections {
+		if strings.HasPrefix(name, "Pdrouter") {
+			t.Errorf("docs/alerts.md: %s is no alert", name)
+		}
+	}
+}
+
+// pending are families that are not in the exposition yet, though what we ship
+// asks for them.
+var pending = []string{
+	"pdrouter_worker_engine_running_requests", "pdrouter_worker_engine_waiting_requests", "pdrouter_worker_engine_transfer_queue_requests",
+	"pdrouter_worker_engine_preempted_requests_total", "pdrouter_worker_engine_prompt_tokens_total", "pdrouter_worker_engine_generated_tokens_total",
+	"pdrouter_worker_engine_transferred_in_tokens_total", "pdrouter_worker_engine_computed_tokens_total",
+	"pdrouter_worker_engine_transfers_total", "pdrouter_worker_engine_transfer_seconds_total",
+	"pdrouter_worker_engine_transfer_failures_total", "pdrouter_worker_engine_transfers_expired_total",
+	"pdrouter_worker_kv_evictable_tokens", "pdrouter_worker_draining", "pdrouter_worker_recomputed_tokens_total",
+	"pdrouter_ttft_seconds", "pdrouter_inter_token_seconds", "pdrouter_prefill_seconds", "pdrouter_handoff_wait_seconds", "pdrouter_decode_seconds",
+	"pdrouter_handoffs_total", "pdrouter_build_info",
+}
+
+// isPending reports whether an expression asks for what is pending, by itself or
+// by a rule.
+func isPending(t *testing.T, expr string) bool {
+	if slices.ContainsFunc(pending, func(family string) bool { return strings.Contains(expr, family) }) {
+		return true
+	}
+	return slices.ContainsFunc(shippedRules(t), func(r shippedRule) bool {
+		return r.Record != "" && strings.Contains(expr, r.Record) && isPending(t, r.Expr)
+	})
+}
+
+// TestShippedNamesExist: every family that an expression asks for is in the
+// golden exposition, or of Prometheus itself, or of the process.
+func TestShippedNamesExist(t *testing.T) {
+	golden := string(readFile(t, "../../metrics/testdata/exposition.txt"))
+	there := func(family string) bool { return strings.Contains(golden, "\n# TYPE "+family+" ") }
+	name := regexp.MustCompile(`\b(?:pdrouter|smg)_[a-z0-9_]+`)
+	for _, q := range questions(t) {
+		for _, n := range name.FindAllString(q.expr, -1) {
+			family := strings.TrimSuffix(strings.TrimSuffix(n, "_bucket"), "_count")
+			if !there(n) && !there(family) && !slices.Contains(pending, family) {
+				t.Errorf("%s: there is no %s", q.where, n)
+			}
+		}
+	}
+	for _, family := range pending {
+		if there(family) {
+			t.Errorf("%s is pending no more", family)
+		}
+	}
+}
