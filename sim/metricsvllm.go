@@ -78,10 +78,11 @@ func (e *Engine) vllmTokens(p *page, st Stats) {
 // vllmCacheConfig writes what the engine's cache is like, as labels.
 func (e *Engine) vllmCacheConfig(p *page, st Stats) {
 	size := strconv.Itoa(st.BlockSize)
+	pool := st.TotalBlocks + 1 // with the null block, which holds nothing
 	p.labels = `_block_size_resolved="True",block_size="` + size + `",cache_dtype="auto",effective_attention_block_size="` + size +
 		`",enable_prefix_caching="True",engine="0",gpu_memory_utilization="0.92",kv_cache_max_concurrency="` +
-		strconv.FormatFloat(ratio(st.CapacityTokens, e.cfg.ContextLength), 'f', -1, 64) +
-		`",kv_cache_size_tokens="` + strconv.Itoa(st.CapacityTokens) + `",num_gpu_blocks="` + strconv.Itoa(st.TotalBlocks) +
+		strconv.FormatFloat(ratio(pool*st.BlockSize, e.cfg.ContextLength), 'f', -1, 64) +
+		`",kv_cache_size_tokens="` + strconv.Itoa(pool*st.BlockSize) + `",num_gpu_blocks="` + strconv.Itoa(pool) +
 		`",num_gpu_blocks_override="None",prefix_caching_hash_algo="sha256",sliding_window="None"`
 	p.gauge("vllm:cache_config_info", 1)
 }

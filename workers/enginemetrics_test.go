@@ -66,7 +66,7 @@ All is in ` + "`/metrics`" + `. It is empty of ` + "`vllm:`" + ` with ` + "`--di
 `)
 	writeReadings(&b, vllmReadings())
 	b.WriteString(`
-Capacity, what is used of it and the longest context are worked out from the shares, where that is all that is told. How many tokens of the pool are only cached vLLM does not tell; they are not counted as used. Names with ` + "`gpu_`" + ` are older; the first engines that had them counted blocks, not tokens, in the prefix cache. Hand-offs are counted where they are fetched, by decode; those that expired, by prefill. ` + "`external_prefix_cache_hits`" + ` is not looked at: it also rises when a hand-off fails.
+Capacity, what is used of it and the longest context are worked out from the shares, where that is all that is told; one block, which vLLM uses for nothing and does not count as used, is taken off the capacity. How many tokens of the pool are only cached vLLM does not tell; they are not counted as used. Names with ` + "`gpu_`" + ` are older; the first engines that had them counted blocks, not tokens, in the prefix cache. Hand-offs are counted where they are fetched, by decode; those that expired, by prefill. ` + "`external_prefix_cache_hits`" + ` is not looked at: it also rises when a hand-off fails.
 `)
 	return b.String()
 }

@@ -86,8 +86,11 @@ func (f *figures) read(page io.Reader, table []reading) error {
 func (f *figures) report() Report {
 	r := f.Report
 	r.KVCapacity = or(r.KVCapacity, f.blocks*r.BlockSize)
-	r.KVUsed = or(r.KVUsed, f.usage*r.KVCapacity)
 	r.MaxContext = or(r.MaxContext, math.Round(r.KVCapacity/f.full))
+	if !math.IsNaN(f.blocks) {
+		r.KVCapacity -= r.BlockSize // vLLM counts one that it uses for nothing, but not in what is used
+	}
+	r.KVUsed = or(r.KVUsed, f.usage*r.KVCapacity)
 	if !math.IsNaN(f.started) {
 		r.Started = seconds(f.started)
 	}

@@ -99,7 +99,7 @@ TransferFailures 19
 ProcessSeconds 5.27
 `},
 		{"vllm/metrics.prefill.txt", vllmReadings(), `
-KVCapacity 23296
+KVCapacity 23264
 KVUsed 0
 BlockSize 32
 MaxContext 2048
@@ -121,7 +121,7 @@ ProcessSeconds 28.54
 Started 2026-11-30T11:57:58Z
 `},
 		{"vllm/metrics.decode.txt", vllmReadings(), `
-KVCapacity 23296
+KVCapacity 23264
 KVUsed 0
 BlockSize 32
 MaxContext 2048
@@ -224,8 +224,8 @@ vllm:kv_cache_usage_perc{engine="1"} 0.0
 vllm:num_requests_running{engine="0"} 2
 vllm:num_requests_running{engine="1"} 1
 `, `
-KVCapacity 3200
-KVUsed 800
+KVCapacity 3184
+KVUsed 796
 BlockSize 16
 Running 3
 `},
@@ -234,7 +234,7 @@ vllm:cache_config_info{block_size="16",engine="0",kv_cache_max_concurrency="2.5"
 vllm:cache_config_info{block_size="16",engine="1",kv_cache_max_concurrency="2.5",kv_cache_size_tokens="1500",num_gpu_blocks="200"} 1.0
 vllm:num_requests_running{engine="0"} 2
 `, `
-KVCapacity 3000
+KVCapacity 2984
 BlockSize 16
 MaxContext 600
 Running 2
@@ -253,8 +253,8 @@ vllm:gpu_prefix_cache_queries_total{model_name="m"} 9
 vllm:num_requests_waiting_by_reason{reason="capacity"} 1
 vllm:num_requests_waiting_by_reason{reason="deferred"} 2
 `, `
-KVCapacity 1600
-KVUsed 800
+KVCapacity 1584
+KVUsed 792
 BlockSize 16
 TransferQueue 2
 CacheHitTokens 5

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,10 +63,16 @@ func (c Config) checkAdmin() error {
 	if c.AdminPort != 0 && !workers.IsLoopback(c.AdminHost) {
 		faults = append(faults, fmt.Errorf("admin-host: %q is not loopback, and the key would cross the network in clear; tunnel to it (ssh -L), or give --admin-on-data-listener, which has TLS", c.AdminHost))
 	}
-	if c.AdminOnData && len(c.adminDataAccess().Keys) == 0 && !workers.IsLoopback(c.Host) {
+	if c.AdminOnData && len(c.adminDataAccess().Keys) == 0 && !c.hostIsLocal() {
 		faults = append(faults, fmt.Errorf("admin-on-data-listener: without a key whoever reaches %s could send prompts anywhere; give --admin-api-key or --api-key, or --host 127.0.0.1", c.Host))
 	}
 	return errors.Join(faults...)
+}
+
+// hostIsLocal reports whether only this host reaches the data listener.
+func (c Config) hostIsLocal() bool {
+	_, socket := socketPath(c.Host)
+	return socket || workers.IsLoopback(c.Host)
 }
 
 // adminDataAccess returns who may use the admin API at the data listener. A
@@ -84,7 +91,7 @@ type adminDoor struct {
 }
 
 func (d *daemon) adminDoors() []adminDoor {
-	var doors []adminDoor
+	doors := slices.Clone(d.adminHanded)
 	if d.adminSocket != nil {
 		doors = append(doors, adminDoor{d.adminSocket, admin.Access{}})
 	}
@@ -151,6 +158,9 @@ func (d *daemon) adminSurfaces(whom func(keys int, flag string) string) []string
 			path = s.path
 		}
 		all = append(all, path+" to its owner and group")
+	}
+	for _, door := range d.adminHanded {
+		all = append(all, fmt.Sprintf("%s from the service manager", door.Addr()))
 	}
 	if d.adminPort != nil {
 		all = append(all, fmt.Sprintf("%s with --admin-api-key", d.adminPort.Addr()))

@@ -130,6 +130,9 @@ func checkVacant(ctx context.Context, path string) error {
 	return err
 }
 
+// Addr is where the socket is, and not where it was made.
+func (s *socketListener) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Net: unixNetwork} }
+
 // Close stops listening and takes the socket away, if it is still ours.
 func (s *socketListener) Close() error {
 	err := s.Listener.Close()

@@ -36,7 +36,7 @@ var allowed = map[string][]string{
 	"exchange":       {"golang.org/x/sys"},
 	"metrics":        {"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
 	"record":         {},
-	"systemd":        {},
+	"systemd":        {"github.com/coreos/go-systemd/v22", "golang.org/x/sys"},
 	"sim":            {},
 	"bench":          {"policy", "workers", "sim"},
 	"bench/chaos":    {"sim"},
@@ -65,7 +65,7 @@ func TestDependencyDirection(t *testing.T) {
 
 // shared is what is used for one thing that two packages do: router and admin
 // both serve HTTP, and route it by chi.
-var shared = []string{"github.com/go-chi/chi"}
+var shared = []string{"github.com/go-chi/chi", "golang.org/x/sys"}
 
 // TestOneHome: what a third-party module is used for is done in one package.
 // cmd builds the parts and may name the types of theirs that it passes on.

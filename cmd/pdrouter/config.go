@@ -182,17 +182,32 @@ type listener struct {
 	port           int
 }
 
+func (c Config) dataListener() listener { return listener{"host", c.Host, "port", c.Port} }
+
+func (c Config) metricsListener() listener {
+	return listener{"prometheus-host", c.MetricsHost, "prometheus-port", c.MetricsPort}
+}
+
+func (c Config) healthListener() listener {
+	host := c.Host
+	if _, is := socketPath(host); is {
+		host = "127.0.0.1"
+	}
+	return listener{"host", host, "health-check-port", c.HealthCheckPort}
+}
+
+func (c Config) adminListener() listener {
+	return listener{"admin-host", c.AdminHost, "admin-port", c.AdminPort}
+}
+
 // listeners returns every place that c opens, by its flags.
 func (c Config) listeners() []listener {
-	all := []listener{
-		{"host", c.Host, "port", c.Port},
-		{"prometheus-host", c.MetricsHost, "prometheus-port", c.MetricsPort},
-	}
+	all := []listener{c.dataListener(), c.metricsListener()}
 	if c.HealthCheckPort != 0 {
-		all = append(all, listener{"host", c.Host, "health-check-port", c.HealthCheckPort})
+		all = append(all, c.healthListener())
 	}
 	if c.AdminPort != 0 {
-		all = append(all, listener{"admin-host", c.AdminHost, "admin-port", c.AdminPort})
+		all = append(all, c.adminListener())
 	}
 	return all
 }
@@ -202,12 +217,7 @@ func (c Config) checkListeners() error {
 	var faults []error
 	all := c.listeners()
 	for i, l := range all {
-		if l.port < 0 || l.port > 65535 {
-			faults = append(faults, fmt.Errorf("%s: %d is not between 0 and 65535", l.portFlag, l.port))
-		}
-		if !isHost(l.host) && l.portFlag != "health-check-port" {
-			faults = append(faults, fmt.Errorf("%s: %q is neither an address nor a host name", l.hostFlag, l.host))
-		}
+		faults = append(faults, l.validate())
 		for _, other := range all[:i] {
 			if l.clashes(other) {
 				faults = append(faults, fmt.Errorf("%s: %d is taken by %s already", l.portFlag, l.port, other.portFlag))
@@ -222,6 +232,9 @@ func (l listener) clashes(other listener) bool {
 	wild := func(host string) bool {
 		addr, err := netip.ParseAddr(host)
 		return err == nil && addr.IsUnspecified()
+	}
+	if _, is := socketPath(l.host); is {
+		return l.host == other.host
 	}
 	return l.port != 0 && l.port == other.port &&
 		(l.host == other.host || wild(l.host) || wild(other.host))

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 
 	"pdrouter/admin"
@@ -29,6 +28,7 @@ type daemon struct {
 	registry  *workers.Registry
 	monitor   *health.Monitor
 	canaries  *health.Canaries
+	watchdog  *watchdog
 	handler   *router.Handler
 	admin     *admin.API
 	discovery *discovery      // nil without --discovery-file
@@ -37,14 +37,17 @@ type daemon struct {
 	met       *metrics.Metrics
 	collected *prometheus.Registry
 
-	data, scrape, probe    net.Listener // probe is nil without --health-check-port
-	adminSocket, adminPort net.Listener // nil: none
-	noSocket               string       // why adminSocket is nil, if one was looked for
+	data, scrape, probe              net.Listener // probe is nil without --health-check-port
+	moreData, moreScrape, moreProbes []net.Listener
+	adminSocket, adminPort           net.Listener // nil: none
+	adminHanded                      []adminDoor
+	noSocket                         string // why adminSocket is nil, if one was looked for
 }
 
 // newDaemon builds the parts and opens the listeners, so that what is wrong
-// with either is said before anything runs. Whoever gets a daemon must run it.
-func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error) {
+// with either is said before anything runs. Those that the service manager handed
+// over are taken. Whoever gets a daemon must run it.
+func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger) (*daemon, error) {
 	tlsForWorkers, err := cfg.workerTLS()
 	if err != nil {
 		return nil, asConfigFault(err)
@@ -76,42 +79,9 @@ func newDaemon(ctx context.Context, cfg Config, log *zap.Logger) (*daemon, error
 	d.handler = router.New(cfg.Router, d.registry, d.met, log) //nolint:contextcheck // requests get their contexts from net/http
 	d.admin = admin.New(d.registry, log)
 	d.canaries = health.NewCanaries(judge, d.handler.Canary)
+	d.watchdog = newWatchdog(d.registry.Alive)
 	d.watch(judge, chooser)
-	return d, d.listen(ctx)
-}
-
-// listen opens the listeners. If one cannot be opened, none stays open.
-func (d *daemon) listen(ctx context.Context) error {
-	var faults []error
-	open := func(flag, host string, port int) net.Listener {
-		ln, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(port)))
-		if err != nil {
-			faults = append(faults, fmt.Errorf("%s %d: %w", flag, port, err))
-			return nil
-		}
-		return ln
-	}
-	d.data = open("port", d.cfg.Host, d.cfg.Port)
-	d.scrape = open("prometheus-port", d.cfg.MetricsHost, d.cfg.MetricsPort)
-	if d.cfg.HealthCheckPort != 0 {
-		d.probe = open("health-check-port", d.cfg.Host, d.cfg.HealthCheckPort)
-	}
-	if d.cfg.AdminPort != 0 {
-		d.adminPort = open("admin-port", d.cfg.AdminHost, d.cfg.AdminPort)
-	}
-	var err error
-	if d.adminSocket, d.noSocket, err = openAdminSocket(ctx, d.cfg.AdminSocket); err != nil {
-		faults = append(faults, fmt.Errorf("admin-socket: %w", err))
-	}
-	if len(faults) == 0 {
-		return nil
-	}
-	for _, ln := range []net.Listener{d.data, d.scrape, d.probe, d.adminPort, d.adminSocket} {
-		if ln != nil {
-			_ = ln.Close()
-		}
-	}
-	return asConfigFault(errors.Join(faults...))
+	return d, d.listen(ctx, handed)
 }
 
 // run serves until ctx ends or a part fails, and returns when every part has
@@ -141,13 +111,19 @@ func (d *daemon) run(ctx context.Context) error {
 		defer stopSide()
 		return d.serveClients(ctx)
 	})
-	g.Go(func() error { return d.serveSide(side, d.scrape, metrics.Handler(d.collected)) })
+	for _, ln := range append([]net.Listener{d.scrape}, d.moreScrape...) {
+		g.Go(func() error { return d.serveSide(side, ln, metrics.Handler(d.collected)) })
+	}
 	if d.probe != nil {
-		g.Go(func() error { return d.serveSide(side, d.probe, d.handler.Probes()) })
+		for _, ln := range append([]net.Listener{d.probe}, d.moreProbes...) {
+			g.Go(func() error { return d.serveSide(side, ln, d.handler.Probes()) })
+		}
 	}
 	for _, door := range d.adminDoors() {
 		g.Go(func() error { return d.serveAdmin(side, door) })
 	}
+	g.Go(func() error { return d.tellManager(ctx, side.Done()) })
+	g.Go(func() error { return d.watchAlive(ctx, side.Done()) })
 	d.logSurfaces()
 	d.log.Info("serving", zap.Stringer("addr", d.data.Addr()), zap.Stringer("metrics", d.scrape.Addr()), zap.String("version", build().Version))
 	return g.Wait()
@@ -157,7 +133,7 @@ func (d *daemon) run(ctx context.Context) error {
 func (d *daemon) serveClients(ctx context.Context) error {
 	requests, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(router.ErrDrained)
-	srv := d.server(d.clientHandler())
+	srv := d.server(d.watchdog.guard(d.clientHandler()))
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
 	var idle unasked
 	srv.ConnState = idle.note
@@ -199,17 +175,32 @@ func (d *daemon) drain(ctx context.Context, srv *http.Server, cut context.Cancel
 	}
 }
 
-// serve serves the data listener, with TLS if it is configured.
+// serve serves the data listeners, with TLS if it is configured, but not at unix
+// sockets: who may use these is a matter of their mode.
 func (d *daemon) serve(srv *http.Server) error {
 	tlsForClients, err := d.cfg.serverTLS()
 	if err != nil {
 		return err
 	}
-	if tlsForClients == nil {
-		return srv.Serve(d.data)
-	}
 	srv.TLSConfig = tlsForClients
-	return srv.ServeTLS(d.data, "", "")
+	var all errgroup.Group
+	for _, ln := range append([]net.Listener{d.data}, d.moreData...) {
+		all.Go(func() error {
+			err := serveOne(srv, ln)
+			if !errors.Is(err, http.ErrServerClosed) {
+				_ = srv.Close() // one is no use without the others
+			}
+			return err
+		})
+	}
+	return all.Wait()
+}
+
+func serveOne(srv *http.Server, ln net.Listener) error {
+	if srv.TLSConfig == nil || ln.Addr().Network() == unixNetwork {
+		return srv.Serve(ln)
+	}
+	return srv.ServeTLS(ln, "", "")
 }
 
 // serveSide serves a listener that has no long requests, until ctx ends.

@@ -130,7 +130,7 @@ func (f *demoFleet) startEngine(ctx context.Context, plan demoPlan, role workers
 
 // startRouter starts the router and waits for its workers.
 func (f *demoFleet) startRouter(ctx context.Context, cfg Config) error {
-	d, err := newDaemon(ctx, cfg, zap.New(f.access))
+	d, err := newDaemon(ctx, cfg, nil, zap.New(f.access))
 	if err != nil {
 		return err
 	}

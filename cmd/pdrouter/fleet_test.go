@@ -85,7 +85,7 @@ func (f *fleet) start(t testing.TB, cfg Config) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	core, logs := observer.New(zapcore.InfoLevel)
-	d, err := newDaemon(ctx, cfg, zap.New(core))
+	d, err := newDaemon(ctx, cfg, nil, zap.New(core))
 	if err != nil {
 		stop()
 		t.Fatal(err)

@@ -298,7 +298,7 @@ func TestTakenPortsAreFaults(t *testing.T) {
 			cfg.Port, cfg.MetricsPort = freePort(t), freePort(t)
 			cfg.Workers.Specs = pairConfig().Workers.Specs
 			tt.set(&cfg)
-			_, err := newDaemon(t.Context(), cfg, zap.NewNop())
+			_, err := newDaemon(t.Context(), cfg, nil, zap.NewNop())
 			if fault := (configFault{}); !errors.As(err, &fault) || !strings.HasPrefix(err.Error(), fmt.Sprintf("%s %d: ", tt.flag, port)) {
 				t.Errorf("newDaemon = %v, want a fault of the configuration that begins with %s %d", err, tt.flag, port)
 			}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 
+	"pdrouter/systemd"
+
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 )
@@ -41,7 +43,8 @@ effect, and each one that is given is logged with the reason.`,
 // run serves until ctx ends or a part of the daemon fails. It returns when
 // every part has stopped.
 func run(ctx context.Context, cfg Config, log *zap.Logger) error {
-	d, err := newDaemon(ctx, cfg, log)
+	limitMemory(log)
+	d, err := newDaemon(ctx, cfg, systemd.Listeners(), log)
 	if err != nil {
 		return err
 	}

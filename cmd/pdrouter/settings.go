@@ -79,10 +79,10 @@ func (in *intake) workerSettings() []setting {
 func (in *intake) listenerSettings() []setting {
 	c := &in.cfg
 	return []setting{
-		{name: "host", value: newText(&c.Host, "address"), usage: "where clients are listened for"},
+		{name: "host", value: newText(&c.Host, "address"), usage: "where clients are listened for: an address, or unix:/path of a socket, for its owner and group"},
 		{name: "port", value: newWhole(&c.Port), usage: "port for clients; 0: any free one"},
 		{name: "health-check-port", value: newWhole(&c.HealthCheckPort), usage: "a further port that serves only /liveness, /readiness and /health; 0: none"},
-		{name: "prometheus-host", value: newText(&c.MetricsHost, "address"), usage: "where Prometheus is listened for"},
+		{name: "prometheus-host", value: newText(&c.MetricsHost, "address"), usage: "where Prometheus is listened for, likewise"},
 		{name: "prometheus-port", value: newWhole(&c.MetricsPort), usage: "port for /metrics; 0: any free one"},
 	}
 }

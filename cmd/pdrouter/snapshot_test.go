@@ -24,7 +24,7 @@ func runRouter(t *testing.T, cfg Config) (f *fleet, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	core, logs := observer.New(zapcore.DebugLevel)
-	d, err := newDaemon(ctx, cfg, zap.New(core))
+	d, err := newDaemon(ctx, cfg, nil, zap.New(core))
 	if err != nil {
 		cancel()
 		t.Fatal(err)
