@@ -33,7 +33,7 @@ func kvRow() row {
 			about: "The same over time. The lines are where the alerts are: 85 % and 95 %.",
 		}, both(of("pdrouter_worker_kv_usage_ratio"))...),
 		lines(look{
-			title: "Tokens per second by which it fills", unit: units.Short, width: 5,
+			title: "How fast it fills, tokens per second", unit: units.Short, width: 5,
 			about: "How fast the KV cache in use has grown in the last minute; below zero it empties and nothing is drawn.",
 		}, both(func(role string) string {
 			return `clamp_min(deriv(pdrouter_worker_kv_used_tokens{@worker,role="` + role + `"}[1m]), 0)`
