@@ -51,7 +51,7 @@ func newMonitored(t *testing.T, dialect string) *monitored {
 		config: func(c *Config) {
 			c.TargetsFile, c.DecodePolicy = sd, "random" // so that every pair is tried
 			c.Workers.LoadInterval = 200 * time.Millisecond
-			c.Health.FailureThreshold, c.Health.OpenTime = 3, time.Minute
+			c.Health.FailureThreshold, c.Health.OpenTime = 5, time.Minute // more than one request has of a worker
 			c.Router.Retries.Backoff = time.Millisecond
 			c.Workers.Admission.MaxInFlight, c.Workers.Admission.QueueSize = monitoredSlots, monitoredLine
 		},
@@ -209,8 +209,8 @@ func by(engines []*sim.Engine, of func(sim.Stats) float64) map[string]float64 {
 	return all
 }
 
-// tell waits until Prometheus says the truth, within a part in a thousand.
-func (m *monitored) tell(truths func() []truth) {
+// tell waits until Prometheus says the truth, give or take a part of it.
+func (m *monitored) tell(within float64, truths func() []truth) {
 	m.t.Helper()
 	var wrong []string
 	if eventually(func() bool {
@@ -223,7 +223,7 @@ func (m *monitored) tell(truths func() []truth) {
 			for _, s := range m.ask(tr.expr) {
 				got[s.labels["worker"]] = s.value
 			}
-			same := func(a, b float64) bool { return math.Abs(a-b) <= 0.001*math.Abs(b) }
+			same := func(a, b float64) bool { return math.Abs(a-b) <= within*math.Abs(b) }
 			if !maps.EqualFunc(got, tr.want, same) {
 				wrong = append(wrong, fmt.Sprintf("%s = %v, want %v", tr.expr, got, tr.want))
 			}

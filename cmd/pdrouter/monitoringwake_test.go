@@ -25,7 +25,7 @@ func TestMonitoring(t *testing.T) {
 		t.Run(dialect, func(t *testing.T) {
 			m := newMonitored(t, dialect)
 			requests := m.load()
-			m.tell(func() []truth { return m.atRest(requests) })
+			m.tell(0, func() []truth { return m.atRest(requests) })
 			if !eventually(func() bool { return len(m.ask("ALERTS")) == 0 }) { // a scrape may have come too late
 				t.Errorf("alerts while all is well: %v", m.ask("ALERTS"))
 			}
@@ -72,7 +72,7 @@ func (m *monitored) full() {
 	}
 	wait := m.many(2*9, func(i int) step { return completion(m.t, 2*i+1, prompt(100+i, 4*1800), 400) })
 	m.sees(wakeFull)
-	m.tell(m.whenFull)
+	m.tell(0.01, m.whenFull) // what engines generate between two reports is foreseen
 	for _, e := range m.decode {
 		e.ClearFaults()
 	}

@@ -57,7 +57,7 @@ func smgMissing() map[string]string {
 func TestDashboardsOfSMGWork(t *testing.T) {
 	golden := string(readFile(t, "../../metrics/testdata/exposition.txt"))
 	missing := smgMissing()
-	for _, line := range strings.SplitSeq(strings.TrimSpace(smgAsked), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(smgAsked), "\n") {
 		words := strings.Fields(line)
 		family, labels := words[0], words[1:]
 		series := regexp.MustCompile(`(?m)^` + family + `(_bucket|_count|_sum)?(\{.*\})? `).FindString(golden)
