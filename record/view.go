@@ -138,7 +138,8 @@ func (v *View) ITL() time.Duration {
 }
 
 // Took returns for how long the request was in a phase until now, and whether it
-// has reached it.
+// has reached it. A phase ends when any later one is reached: decode's first token
+// may come before prefill's verdict, and then the hand-off took no time.
 func (v *View) Took(p Phase, now time.Time) (time.Duration, bool) {
 	from := v.At[p]
 	if from.IsZero() {
@@ -149,10 +150,9 @@ func (v *View) Took(p Phase, now time.Time) (time.Duration, bool) {
 		until = v.Ended
 	}
 	for _, next := range v.At[p+1:] {
-		if !next.IsZero() {
+		if !next.IsZero() && next.Before(until) {
 			until = next
-			break
 		}
 	}
-	return until.Sub(from), true
+	return max(until.Sub(from), 0), true
 }

@@ -44,8 +44,8 @@ type Handler struct {
 	buffered   atomic.Int64 // request bodies held, in bytes
 	bodies     buffers      // of requests longer than firstRead
 	answers    buffers      // of JSON answers, and of streams that are held
-	fields     sync.Pool    // of *[]zap.Field
-	prints     sync.Pool    // of *fingerprint
+	access     *accessLog
+	prints     sync.Pool // of *fingerprint
 	draining   atomic.Bool
 	budget     *budget
 	background errgroup.Group
@@ -75,7 +75,7 @@ func newHandler(cfg Config, registry *workers.Registry, met *metrics.Metrics, lo
 	h.bodies.least, h.bodies.most = firstRead, trusted+1
 	h.answers.least, h.answers.most = minHold, maxHold
 	h.check.limit = generateTime
-	h.fields.New = func() any { return new([]zap.Field) }
+	h.access = newAccessLog(log)
 	h.prints.New = func() any { return new(fingerprint) }
 	h.background.SetLimit(backgroundCalls)
 	return h
@@ -107,6 +107,7 @@ func (h *Handler) Wait() {
 	h.closed = true
 	h.mu.Unlock()
 	_ = h.background.Wait() // none returns an error
+	h.access.sampler.flush()
 	if h.canaries != nil {
 		h.canaries.Wait()
 	}

@@ -65,8 +65,10 @@ type Config struct {
 	// LogLevel is debug, info, warn or error. Default info.
 	LogLevel string
 
-	// LogJSON makes each log line one JSON object. Default: for people.
-	LogJSON bool
+	// LogFormat is the form of the log: console, json, journal, or auto, which
+	// looks at where it goes. Default auto. LogJSON is smg's word for json.
+	LogFormat string
+	LogJSON   bool
 
 	// ShutdownGrace is how long requests may run on after SIGTERM. Default 180 s.
 	ShutdownGrace time.Duration
@@ -116,6 +118,7 @@ func DefaultConfig() Config {
 		AdminSocket:    anySocket,
 		AdminHost:      "127.0.0.1",
 		LogLevel:       "info",
+		LogFormat:      logAuto,
 		ShutdownGrace:  180 * time.Second,
 		HeaderRead:     30 * time.Second,
 		IdleConnection: 90 * time.Second,
@@ -144,6 +147,7 @@ func (c Config) Validate() error {
 		c.checkDiscovery(),
 		c.checkSnapshot(),
 		c.checkTargets(),
+		c.checkLog(),
 		c.Choosing.Validate(),
 		fileFault,
 		fleet.Validate(),

@@ -263,6 +263,7 @@ func (d *daemon) logWorker(e workers.Event) {
 	case workers.KVEventsFollowed, workers.KVEventsLost, workers.KVEventsUnread:
 		logKVEvents(log, e)
 	case workers.Changed:
+		d.foresee()
 		logState(log, e, change)
 	}
 }

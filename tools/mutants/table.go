@@ -120,9 +120,14 @@ func table() []mutant {
 			"TestFaultMatrix/5",
 		},
 		{
-			"a missing hand-off is not counted", "router/decode.go",
-			"			a.h.met.HandOffMissing()\n", "",
-			"TestPrefillFirst",
+			"a missing hand-off is not counted", "router/handoff.go",
+			"		end = metrics.HandOffMissing\n", "",
+			"TestPrefillFirst|TestHandOffsAreCounted",
+		},
+		{
+			"TTFT ends when decode sends, not when the client is sent", "router/stream.go",
+			"		a.see(a.call.w.headAt)\n", "		a.see(a.firstToken)\n",
+			"TestTTFTIsTheClients",
 		},
 		{
 			"a lease that ends twice goes unnoticed", "workers/lease.go",
