@@ -95,7 +95,9 @@ func (m *monitored) leave() {
 		}
 		cancel()
 	}
-	m.sees(wakeLeave)
+	m.tell(0, func() []truth {
+		return []truth{{`sum(pdrouter_client_departures_total{phase="relay"})`, map[string]float64{"": 3}}}
+	})
 }
 
 // burst sends more than may be under way and wait.
@@ -106,15 +108,12 @@ func (m *monitored) burst() {
 	m.sees(wakeBurst)
 }
 
-// slow has prefill and decode take their time.
+// slow has decode take its time for each token.
 func (m *monitored) slow() {
-	for _, e := range m.prefill {
-		e.Fail(sim.Fault{Kind: sim.FaultSlow, Delay: 3 * time.Second})
-	}
 	for _, e := range m.decode {
-		e.Fail(sim.Fault{Kind: sim.FaultSlow, Delay: 200 * time.Millisecond})
+		e.Fail(sim.Fault{Kind: sim.FaultSlow, Delay: 2600 * time.Millisecond})
 	}
-	m.many(8, func(i int) step { return completion(m.t, 2*i+1, prompt(200+i, 400), 5) })()
+	m.many(8, func(i int) step { return completion(m.t, 2*i+1, prompt(200+i, 400), 2) })()
 	m.sees(wakeSlow)
 	m.heal()
 }

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -190,26 +189,6 @@ func TestEveryAlertIsTested(t *testing.T) {
 	}
 }
 
-// pending are families that may not be in the exposition yet, though what we ship
-// asks for them. One that is there is pending no more, whether it stands here or
-// not.
-var pending = []string{
-	"pdrouter_ttft_seconds", "pdrouter_inter_token_seconds", "pdrouter_prefill_seconds", "pdrouter_handoff_wait_seconds", "pdrouter_decode_seconds",
-	"pdrouter_handoffs_total",
-}
-
-// isPending reports whether an expression asks for what is pending, by itself or
-// by a rule.
-func isPending(t *testing.T, expr string) bool {
-	golden := goldenFamilies(t)
-	if slices.ContainsFunc(pending, func(family string) bool { return strings.Contains(expr, family) && !golden[family] }) {
-		return true
-	}
-	return slices.ContainsFunc(shippedRules(t), func(r shippedRule) bool {
-		return r.Record != "" && strings.Contains(expr, r.Record) && isPending(t, r.Expr)
-	})
-}
-
 // goldenFamilies are those in the golden exposition.
 func goldenFamilies(t *testing.T) map[string]bool {
 	t.Helper()
@@ -228,14 +207,9 @@ func TestShippedNamesExist(t *testing.T) {
 	for _, q := range questions(t) {
 		for _, n := range name.FindAllString(q.expr, -1) {
 			family := strings.TrimSuffix(strings.TrimSuffix(n, "_bucket"), "_count")
-			if !golden[n] && !golden[family] && !slices.Contains(pending, family) {
+			if !golden[n] && !golden[family] {
 				t.Errorf("%s: there is no %s", q.where, n)
 			}
-		}
-	}
-	for _, family := range pending {
-		if golden[family] {
-			t.Logf("%s is pending no more", family)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func requestRow() row {
 			ask{`sum by (status_code) (rate(smg_http_responses_total{@router}[$r]))`, "{{status_code}}"}),
 		lines(look{title: "How answers that had begun ended", unit: units.RequestsPerSecond, width: 6, about: "complete: as the endpoint ends. truncated: the decode worker died, stalled or ended early."},
 			ask{`sum by (end) (rate(pdrouter_answer_ends_total{@router}[$r]))`, "{{end}}"}),
-		lines(look{title: "Requests under way, and clients that left", unit: units.Short, width: 6, about: "Requests from their head to the end of their answer; departures per second by what had been sent."},
+		lines(look{title: "Requests under way, and clients that left", unit: units.Short, width: 6, about: "Requests from their head to the end of their answer; departures per second by how far the request had come."},
 			ask{`sum(smg_http_connections_active{@router})`, "under way"},
 			ask{`sum by (phase) (rate(pdrouter_client_departures_total{@router}[$r]))`, "left {{phase}}"}),
 		lines(look{title: "Time to first token", unit: units.Seconds, width: 6, about: "From a request's head to its first event with content; streams only."},
