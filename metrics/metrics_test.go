@@ -67,6 +67,7 @@ func traffic(t *testing.T) (*Metrics, *prometheus.Registry) {
 			{Worker: "http://d0", Role: "decode", Blocks: 90, Keeps: 6000, Kept: 1},
 		}}
 	})
+	WatchTraces(reg, func() Traces { return Traces{Sent: 40, Dropped: 2, Failed: 1} })
 	r := m.Route(http.MethodPost, "/v1/chat/completions")
 	r.Arrived()
 	r.Answered(502, "decode_request_failed", time.Second/2)

@@ -72,6 +72,7 @@ type Choice struct {
 	DecodeReason string    // likewise the decode worker
 	Units        [2]string // what Cost is in, of prefill and of decode; empty: nothing was compared by a number
 	Waited       time.Duration
+	At           time.Time // when the request came to be served: after it had waited, before a pair was chosen
 
 	Blocks     int // of the prompt, which Candidates are believed to hold some of; 0: it has no whole one, or the policy does not look
 	BlockBytes int // length of one

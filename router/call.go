@@ -13,6 +13,7 @@ import (
 
 	"pdrouter/metrics"
 	"pdrouter/record"
+	"pdrouter/tracing"
 )
 
 // A call is one request of a client, from its head to the end of its answer,
@@ -25,6 +26,7 @@ type call struct {
 	fault *Error // why it failed; nil if it did not
 	rec   *record.Request
 	keep  bool // its record, when it has ended
+	trace tracing.Trace
 
 	model           string
 	dialect         string        // the first of its model's; empty: nobody serves it

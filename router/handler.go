@@ -11,6 +11,7 @@ import (
 
 	"pdrouter/metrics"
 	"pdrouter/record"
+	"pdrouter/tracing"
 	"pdrouter/transfer"
 	"pdrouter/workers"
 
@@ -50,6 +51,7 @@ type Handler struct {
 	budget     *budget
 	background errgroup.Group
 	canaries   *Handler // runs canaries, with metrics that nobody reads
+	tracer     *tracing.Tracer
 	maxClass   Class
 	seed       maphash.Seed // of what stands for API keys
 
@@ -90,6 +92,10 @@ func canonical(names []string) []string {
 	}
 	return out
 }
+
+// TraceWith makes t trace what is handed off. It is called before anything is
+// served. Canaries are not traced.
+func (h *Handler) TraceWith(t *tracing.Tracer) { h.tracer = t }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.ServeHTTP(w, r) }
@@ -142,6 +148,7 @@ func (h *Handler) complete(endpoint transfer.Endpoint) func(*call) error {
 	return func(c *call) error {
 		c.keep = true
 		c.rec.Is(endpointLabel(endpoint))
+		c.trace = h.tracer.Begin(traceHeaders(c.r))
 		req, err := h.readRequest(c, endpoint)
 		if err != nil {
 			if _, ok := errors.AsType[*transfer.BadRequest](err); ok {

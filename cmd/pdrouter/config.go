@@ -12,6 +12,7 @@ import (
 	"pdrouter/metrics"
 	"pdrouter/policy"
 	"pdrouter/router"
+	"pdrouter/tracing"
 	"pdrouter/workers"
 )
 
@@ -106,6 +107,7 @@ type Config struct {
 	Router   router.Config
 	Health   health.Config
 	Metrics  metrics.Config
+	Tracing  tracing.Config
 }
 
 // DefaultConfig returns the configuration of a daemon started without flags.
@@ -132,6 +134,7 @@ func DefaultConfig() Config {
 		Router:   router.DefaultConfig(),
 		Health:   health.DefaultConfig(),
 		Metrics:  metrics.DefaultConfig(),
+		Tracing:  tracing.DefaultConfig(),
 	}
 }
 
@@ -155,6 +158,7 @@ func (c Config) Validate() error {
 		c.Router.Validate(),
 		c.Health.Validate(),
 		c.Metrics.Validate(),
+		c.Tracing.Validate(),
 		serverFault,
 		workerFault,
 	)

@@ -14,6 +14,7 @@ import (
 	"pdrouter/metrics"
 	"pdrouter/policy"
 	"pdrouter/router"
+	"pdrouter/tracing"
 	"pdrouter/workers"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +35,7 @@ type daemon struct {
 	discovery *discovery      // nil without --discovery-file
 	keeper    *workers.Keeper // nil without --index-snapshot
 	targets   *targets        // nil without --prometheus-sd-file
+	tracer    *tracing.Tracer // nil without --enable-trace
 	met       *metrics.Metrics
 	collected *prometheus.Registry
 
@@ -78,6 +80,9 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 		}
 	}
 	d.handler = router.New(cfg.Router, d.registry, d.met, log) //nolint:contextcheck // requests get their contexts from net/http
+	if err := d.trace(); err != nil {
+		return nil, asConfigFault(err)
+	}
 	d.admin = admin.New(d.registry, admin.Seen{
 		Book: d.handler.Records(), Breakers: judge.Breakers, Draining: d.handler.Draining, Started: time.Now(), Version: build().Version,
 	}, log)
@@ -109,6 +114,9 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	if d.targets != nil {
 		g.Go(func() error { return d.targets.run(ctx) })
+	}
+	if d.tracer != nil {
+		g.Go(func() error { return d.tracer.Run(side, d.cfg.ShutdownGrace) }) // flushed likewise
 	}
 	g.Go(func() error {
 		defer stopSide()

@@ -213,3 +213,48 @@ func TestShippedNamesExist(t *testing.T) {
 		}
 	}
 }
+
+// TestRunbookCommands: what docs/alerts.md says to run is there: our commands, and
+// each alternative that is looked for in our metrics.
+func TestRunbookCommands(t *testing.T) {
+	golden := string(readFile(t, "../../metrics/testdata/exposition.txt"))
+	run, looked := 0, 0
+	for _, line := range commands(string(readFile(t, "../../docs/alerts.md"))) {
+		if args, ok := strings.CutPrefix(line, "pdrouter "); ok {
+			run++
+			words := strings.Fields(args)
+			cmd, rest, err := newRootCommand(words).Find(words)
+			if err != nil || cmd.Name() != words[0] || cmd.ParseFlags(rest) != nil {
+				t.Errorf("%s: no such command: %v", line, err)
+			}
+		}
+		_, pattern, ok := strings.Cut(line, ":29001/metrics | grep ")
+		if !ok {
+			continue
+		}
+		for one := range strings.SplitSeq(alternatives(pattern), "\n") {
+			looked++
+			if re, err := regexp.Compile(one); err != nil || !re.MatchString(golden) {
+				t.Errorf("%s: nothing matches %q: %v", line, one, err)
+			}
+		}
+	}
+	if run < 9 || looked < 40 {
+		t.Errorf("found %d commands and %d patterns", run, looked)
+	}
+}
+
+// alternatives returns those of a pattern of grep, a line each; one pair of
+// parentheses is multiplied out.
+func alternatives(pattern string) string {
+	pattern = strings.Trim(strings.TrimPrefix(pattern, "-E "), "'")
+	group := regexp.MustCompile(`^((?:.*\|)?)([^|(]*)\(([^)]*)\)([^|]*)(.*)$`)
+	if m := group.FindStringSubmatch(pattern); m != nil {
+		inner := strings.Split(m[3], "|")
+		for i := range inner {
+			inner[i] = m[2] + inner[i] + m[4]
+		}
+		pattern = m[1] + strings.Join(inner, "|") + m[5]
+	}
+	return strings.ReplaceAll(pattern, "|", "\n")
+}

@@ -19,7 +19,7 @@ const (
 	groupSizes     = "Limits of size (bytes)"
 	groupHTTP      = "Requests"
 	groupKeys      = "Keys and certificates"
-	groupSeeing    = "Logs and metrics"
+	groupSeeing    = "Logs, metrics and traces"
 	groupGeneral   = "General"
 )
 
@@ -43,6 +43,7 @@ func (in *intake) enforcedSettings() []setting {
 		{groupHTTP, in.httpSettings()},
 		{groupKeys, in.keySettings()},
 		{groupSeeing, in.seeingSettings()},
+		{groupSeeing, in.tracingSettings()},
 	} {
 		for _, s := range g.settings {
 			s.group = g.name

@@ -324,5 +324,15 @@ func table() []mutant {
 			`Code: "admission_queue_full", Err: shed,`, `Code: "admission_queue_full", Err: shed, Fault: &workers.Fault{},`,
 			"TestAShedIsNobodysFault",
 		},
+		{
+			"the engines of a pair are told each other's spans", "tracing/trace.go",
+			"	if leg == Prefill {\n", "	if leg != Prefill {\n",
+			"TestSpansOfARequestThatWasTriedAgain",
+		},
+		{
+			"a trace that is dropped is not counted", "tracing/tracer.go",
+			"	default:\n		t.counts.dropped.Add(1)\n", "	default:\n",
+			"TestNothingWaitsForACollector|TestMoreThanCanBeSent",
+		},
 	}
 }
