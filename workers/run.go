@@ -64,14 +64,15 @@ func (r *Registry) visit(ctx context.Context, w *Worker) time.Duration {
 		r.look(ctx, w)
 	}
 	if !r.isReady(w) {
-		return r.cfg.ProbeInterval
+		return r.config().ProbeInterval
 	}
-	if r.read != nil && !r.cfg.NoReports {
+	cfg := r.config()
+	if r.read != nil && !cfg.NoReports {
 		r.readReport(ctx, w)
 	} else {
 		r.recall(w, Report{})
 	}
-	return spread(r.cfg.LoadInterval)
+	return spread(cfg.LoadInterval)
 }
 
 // spread returns a tenth more or less than d, so that the workers, all of which
@@ -85,7 +86,7 @@ func spread(d time.Duration) time.Duration {
 // once for each reason, and does not change the worker's state: health judges by
 // more than that.
 func (r *Registry) readReport(ctx context.Context, w *Worker) {
-	asking, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
+	asking, cancel := context.WithTimeout(ctx, r.config().ProbeTimeout)
 	defer cancel()
 	now, err := r.read(asking, w)
 	if ctx.Err() != nil {
@@ -111,8 +112,8 @@ func (r *Registry) readReport(ctx context.Context, w *Worker) {
 	if told || errors.As(err, new(*MetricsOffError)) {
 		r.recall(w, now)
 	}
-	if r.learner != nil && told {
-		r.learner.Reported(w.Seat(), now)
+	if l := r.learner(); l != nil && told {
+		l.Reported(w.Seat(), now)
 	}
 	if r.judge != nil && (told || !isOurs(err)) {
 		r.judge.Reported(w, before, now, unanswered(err))
