@@ -16,8 +16,8 @@ import (
 //
 // A value that is too long for an engine's head counts for nothing, in the body
 // too. It is never logged.
-func (h *Handler) hintOf(r *http.Request, req *transfer.Request) (sticky uint64, named bool) {
-	for _, name := range h.cfg.RoutingKeyHeaders {
+func (c *Config) hintOf(r *http.Request, req *transfer.Request) (sticky uint64, named bool) {
+	for _, name := range c.RoutingKeyHeaders {
 		if value := bounded(r.Header.Get(name)); value != "" {
 			return policy.StickyOf(value), true
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestHintOf(t *testing.T) {
-	h := &Handler{cfg: Config{RoutingKeyHeaders: canonical([]string{"x-first", "x-second"})}}
+	h := &Config{RoutingKeyHeaders: canonical([]string{"x-first", "x-second"})}
 	long := strings.Repeat("x", maxField+1)
 	tests := []struct {
 		name   string
@@ -62,7 +62,7 @@ func TestFingerprint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &call{r: &http.Request{}}
+		c := &call{cfg: h.standing.Load(), r: &http.Request{}}
 		defer h.freePrint(c)
 		return h.need(c, req).Key
 	}
