@@ -39,14 +39,14 @@ type Metrics struct {
 	legs         *prometheus.CounterVec
 	departures   *prometheus.CounterVec
 	selections   *prometheus.CounterVec
-	policies     [2]string // of the prefill leg and the decode leg
 	prefix       prefix
 	retries      retries
 	admission    admission
 	canaries     *prometheus.CounterVec
 
-	mu    sync.RWMutex // guards works
-	works map[workKey]*Work
+	mu       sync.RWMutex // guards the following
+	works    map[workKey]*Work
+	policies [2]string // of the prefill leg and the decode leg
 }
 
 // New registers the daemon's collectors on reg. It panics if they are

@@ -54,6 +54,9 @@ func traffic(t *testing.T) *prometheus.Registry {
 			UnknownSpace("http://d1", "decode"),
 		}
 	})
+	reloads := NewReloads(reg, time.Unix(1700000000, 0))
+	reloads.Ended(true, time.Unix(1700000100, 0))
+	reloads.Ended(false, time.Unix(1700000200, 0))
 	WatchLearnt(reg, func() Learnt {
 		return Learnt{BytesPerToken: 3.5, Workers: []LearntWorker{
 			{Worker: "http://p0", Role: "prefill", Blocks: 100, Keeps: 5000, Kept: 0.75, LegSeconds: 0.02, TokenSeconds: 0.0001, Backlog: 1.5, Foreign: 0.25},

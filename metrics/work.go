@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,7 +36,7 @@ type Work struct {
 	handOff    prometheus.Observer
 	pdTTFT     prometheus.Observer
 	mode       prometheus.Counter
-	selections [2]prometheus.Counter
+	selections atomic.Pointer[[2]prometheus.Counter] // by the policies in force
 }
 
 // Work returns the Work for a request. The model must be one that a worker
@@ -70,9 +71,7 @@ func (m *Metrics) Work(model, endpoint, dialect string, streaming bool) *Work {
 		pdTTFT:     m.pdTTFT.WithLabelValues(backend, model, runtime),
 		mode:       m.connectorMode.WithLabelValues(mode),
 	}
-	for i, role := range [...]string{"prefill", "decode"} {
-		w.selections[i] = m.selections.WithLabelValues(role, connection, model, m.policies[i])
-	}
+	w.selections.Store(m.selectionsLocked(model))
 	m.works[key] = w
 	return w
 }
@@ -96,7 +95,7 @@ func (w *Work) Begun() { w.requests.Inc() }
 // workers by the policies.
 func (w *Work) Attempted() {
 	w.mode.Inc()
-	for _, s := range w.selections {
+	for _, s := range w.selections.Load() {
 		s.Inc()
 	}
 }
