@@ -33,6 +33,7 @@ const (
 type API struct {
 	registry *workers.Registry
 	log      *zap.Logger
+	reloader Reloader // nil: there is none
 	notes    notes
 	patience time.Duration
 }
@@ -44,7 +45,8 @@ func New(registry *workers.Registry, log *zap.Logger) *API {
 
 // Serves reports whether a path is the API's, for a listener that has others.
 func Serves(path string) bool {
-	return path == "/workers" || strings.HasPrefix(path, "/workers/") || path == "/flush_cache" || path == "/get_loads"
+	return path == "/workers" || strings.HasPrefix(path, "/workers/") || path == "/flush_cache" || path == "/get_loads" ||
+		path == "/reload" || path == "/config/diff"
 }
 
 // A reply is what a request is answered with.
@@ -59,6 +61,12 @@ type server func(r *http.Request, body []byte) (reply, error)
 
 // Handler returns the API as one listener has it.
 func (a *API) Handler(access Access) http.Handler {
+	return a.HandlerBy(func() Access { return access })
+}
+
+// HandlerBy is Handler for a listener whose Access may change from one request
+// to the next.
+func (a *API) HandlerBy(access func() Access) http.Handler {
 	mux := chi.NewRouter()
 	for _, route := range []struct {
 		method, path string
@@ -74,6 +82,8 @@ func (a *API) Handler(access Access) http.Handler {
 		{http.MethodPost, "/workers/{id}/undrain", a.undrain},
 		{http.MethodPost, "/flush_cache", a.flushCache},
 		{http.MethodGet, "/get_loads", a.loads},
+		{http.MethodPost, "/reload", a.reload},
+		{http.MethodPost, "/config/diff", a.compare},
 	} {
 		mux.Method(route.method, route.path, a.answering(access, route.serve))
 	}
@@ -103,9 +113,9 @@ func notAllowed(mux *chi.Mux, r *http.Request) *Error {
 
 // answering lets in who may, reads the body, answers, and logs what was
 // changed or refused.
-func (a *API) answering(access Access, serve server) http.HandlerFunc {
+func (a *API) answering(access func() Access, serve server) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		answer, err := reply{}, access.check(r)
+		answer, err := reply{}, access().check(r)
 		if err != nil {
 			refuseBody(w, r)
 		} else {

@@ -1,6 +1,6 @@
 // Package admin is what an operator may ask of a running daemon, and order it
 // to do: the workers API in smg's shapes, drain and undrain, and the engines'
-// caches and loads. It does not open listeners, and it is no part of what
+// caches and loads, and to read its configuration anew. It does not open listeners, and it is no part of what
 // clients see.
 //
 // # Routes
@@ -15,6 +15,8 @@
 //	POST   /workers/{id}/undrain
 //	POST   /flush_cache           empties the prefix cache of every engine
 //	GET    /get_loads             what the engines said of themselves last
+//	POST   /reload                the configuration is read anew (ours)
+//	POST   /config/diff           what it would change to be the one sent (ours)
 //
 // What changes something is answered 202: a new worker is looked at in the
 // background, and GET /workers/{id} says in job_status how far that is.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,7 +95,12 @@ func (c *adminClient) close() { c.http.CloseIdleConnections() }
 
 // do sends a request, and decodes the answer into v unless v is nil.
 func (c *adminClient) do(ctx context.Context, method, path string, v any) error {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, http.NoBody)
+	return c.send(ctx, method, path, nil, v)
+}
+
+// send is do with a body.
+func (c *adminClient) send(ctx context.Context, method, path string, text []byte, v any) error {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(text))
 	if err != nil {
 		return err
 	}

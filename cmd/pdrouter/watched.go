@@ -15,7 +15,7 @@ import (
 )
 
 // watch registers what is read when it is scraped.
-func (d *daemon) watch(judge *health.Judge, chooser workers.Chooser) {
+func (d *daemon) watch(judge *health.Judge) {
 	d.collected.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics.WatchState(d.collected, metrics.State{
 		Ages:          d.handler.Ages,
@@ -26,10 +26,13 @@ func (d *daemon) watch(judge *health.Judge, chooser workers.Chooser) {
 	})
 	metrics.WatchBreakers(d.collected, judge.Breakers)
 	metrics.WatchKVSpace(d.collected, d.kvSpaces)
-	metrics.WatchKVEvents(d.collected, func() []metrics.WorkerKV { return d.kvStates(chooser) })
-	if c, ok := chooser.(*policy.CacheAware); ok {
-		metrics.WatchLearnt(d.collected, func() metrics.Learnt { return learnt(c) })
-	}
+	metrics.WatchKVEvents(d.collected, func() []metrics.WorkerKV { return d.kvStates(d.registry.Chooser()) })
+	metrics.WatchLearnt(d.collected, func() metrics.Learnt {
+		if c, ok := d.registry.Chooser().(*policy.CacheAware); ok {
+			return learnt(c)
+		}
+		return metrics.Learnt{BytesPerToken: math.NaN()}
+	})
 }
 
 // crowd returns how many requests there are, as metrics tell it.
