@@ -109,8 +109,8 @@ func (d *discovery) run(ctx context.Context) error {
 			_, every := d.place()
 			fallback.Reset(every)
 		}
+		d.watch(watcher) // first, for the file may be in another directory now, or its directory be a new one
 		d.step()
-		d.watch(watcher) // the file may be in another directory now, or its directory be a new one
 	}
 }
 
