@@ -32,21 +32,26 @@ const (
 // An API serves the admin routes for one daemon.
 type API struct {
 	registry *workers.Registry
+	seen     Seen
 	log      *zap.Logger
 	reloader Reloader // nil: there is none
 	notes    notes
 	patience time.Duration
 }
 
-// New returns the API over the workers of registry.
-func New(registry *workers.Registry, log *zap.Logger) *API {
-	return &API{registry: registry, log: log, notes: newNotes(), patience: patience}
+// New returns the API over the workers of registry, and what is seen.
+func New(registry *workers.Registry, seen Seen, log *zap.Logger) *API {
+	return &API{registry: registry, seen: seen, log: log, notes: newNotes(), patience: patience}
 }
 
 // Serves reports whether a path is the API's, for a listener that has others.
 func Serves(path string) bool {
-	return path == "/workers" || strings.HasPrefix(path, "/workers/") || path == "/flush_cache" || path == "/get_loads" ||
-		path == "/reload" || path == "/config/diff"
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch path {
+	case "/status", "/flush_cache", "/get_loads", "/reload", "/config/diff":
+		return true
+	}
+	return first == "workers" || first == "requests"
 }
 
 // A reply is what a request is answered with.
@@ -82,6 +87,11 @@ func (a *API) HandlerBy(access func() Access) http.Handler {
 		{http.MethodPost, "/workers/{id}/undrain", a.undrain},
 		{http.MethodPost, "/flush_cache", a.flushCache},
 		{http.MethodGet, "/get_loads", a.loads},
+		{http.MethodGet, "/requests", a.running},
+		{http.MethodGet, "/requests/finished", a.finished},
+		{http.MethodGet, "/requests/next", a.next},
+		{http.MethodGet, "/requests/{id}", a.request},
+		{http.MethodGet, "/status", a.status},
 		{http.MethodPost, "/reload", a.reload},
 		{http.MethodPost, "/config/diff", a.compare},
 	} {

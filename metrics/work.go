@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -37,10 +38,11 @@ type Work struct {
 	pdTTFT     prometheus.Observer
 	mode       prometheus.Counter
 	selections atomic.Pointer[[2]prometheus.Counter] // by the policies in force
+	latencies  latencies
 }
 
 // Work returns the Work for a request. The model must be one that a worker
-// serves; what has no pair yet has the dialect "".
+// serves, or has served (see mostModels); what has no pair yet has the dialect "".
 func (m *Metrics) Work(model, endpoint, dialect string, streaming bool) *Work {
 	key := workKey{model, endpoint, dialect, streaming}
 	m.mu.RLock()
@@ -51,15 +53,48 @@ func (m *Metrics) Work(model, endpoint, dialect string, streaming bool) *Work {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	model = m.models.label(model)
+	key.model = model
 	if w := m.works[key]; w != nil {
 		return w
 	}
-	runtime, mode := engineOf(dialect)
-	w = &Work{
+	w = m.newWorkLocked(key)
+	m.works[key] = w
+	return w
+}
+
+// mostForeseen bounds the models and dialects that have series before their first
+// request: some 240 each. An engine may serve hundreds of adapters that nobody
+// asks for.
+const mostForeseen = 16
+
+// Serve makes the series of a model that workers serve by a dialect, so that they
+// are there before its first request.
+func (m *Metrics) Serve(model, dialect string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	pair := [2]string{model, dialect}
+	if len(m.foreseen) == mostForeseen || slices.Contains(m.foreseen, pair) {
+		return
+	}
+	m.foreseen = append(m.foreseen, pair)
+	model = m.models.label(model)
+	for _, endpoint := range endpoints() {
+		m.latency.bind(model, endpoint, dialect)
+	}
+}
+
+// endpoints are the values of the label endpoint, of what is handed off.
+func endpoints() []string { return []string{"chat", "completions", "generate"} }
+
+func (m *Metrics) newWorkLocked(key workKey) *Work {
+	model, endpoint := key.model, key.endpoint
+	runtime, mode := engineOf(key.dialect)
+	w := &Work{
 		m:          m,
 		model:      model,
 		endpoint:   endpoint,
-		requests:   m.routerRequests.WithLabelValues(routerType, backend, connection, model, endpoint, strconv.FormatBool(streaming)),
+		requests:   m.routerRequests.WithLabelValues(routerType, backend, connection, model, endpoint, strconv.FormatBool(key.streaming)),
 		duration:   m.routerDuration.WithLabelValues(routerType, backend, connection, model, endpoint),
 		ttft:       m.ttft.WithLabelValues(routerType, backend, model, endpoint),
 		tpot:       m.tpot.WithLabelValues(routerType, backend, model, endpoint),
@@ -72,7 +107,9 @@ func (m *Metrics) Work(model, endpoint, dialect string, streaming bool) *Work {
 		mode:       m.connectorMode.WithLabelValues(mode),
 	}
 	w.selections.Store(m.selectionsLocked(model))
-	m.works[key] = w
+	if key.dialect != "" {
+		w.latencies = m.latency.bind(model, endpoint, key.dialect)
+	}
 	return w
 }
 
@@ -89,7 +126,10 @@ func engineOf(dialect string) (runtime, mode string) {
 }
 
 // Begun counts a request, once, before its first attempt.
-func (w *Work) Begun() { w.requests.Inc() }
+func (w *Work) Begun() {
+	w.requests.Inc()
+	w.m.bodies.Inc()
+}
 
 // Attempted counts an attempt by its way of handing over, and the choice of its
 // workers by the policies.
@@ -99,6 +139,9 @@ func (w *Work) Attempted() {
 		s.Inc()
 	}
 }
+
+// Sent counts a leg on its way to a worker.
+func (w *Work) Sent(worker string) { w.m.sent.WithLabelValues(worker, w.model).Inc() }
 
 // Succeeded counts a request that was answered in full after d.
 func (w *Work) Succeeded(d time.Duration) {
@@ -138,8 +181,28 @@ func errorType(status int) string {
 	}
 }
 
-// Prefilled records how long the prefill leg took.
-func (w *Work) Prefilled(d time.Duration) { w.prefill.Observe(d.Seconds()) }
+// Prefilled records how long the prefill leg took that ended now, of the request
+// with that id.
+func (w *Work) Prefilled(now time.Time, d time.Duration, id string) {
+	w.prefill.Observe(d.Seconds())
+	w.latencies.prefill.observe(now, d, id)
+}
+
+// Begins records that a client is sent its first event with content now, so long
+// after its request's head came.
+func (w *Work) Begins(now time.Time, sinceArrival time.Duration, id string) {
+	w.latencies.ttft.observe(now, sinceArrival, id)
+}
+
+// HandedOff records how long after prefill's answer decode's first event with
+// content came.
+func (w *Work) HandedOff(wait time.Duration) { w.latencies.handOff.Observe(max(wait, 0).Seconds()) }
+
+// Gap records the time between two reads that brought tokens.
+func (w *Work) Gap(d time.Duration) { w.latencies.gaps.Observe(d.Seconds()) }
+
+// Decoded records the time from decode's first event with content to its last.
+func (w *Work) Decoded(d time.Duration) { w.latencies.decode.Observe(d.Seconds()) }
 
 // FirstToken records when the first token came: since the request arrived, and
 // since the prefill leg was sent. In a dialect that prefills first, handOff is

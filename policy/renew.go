@@ -56,6 +56,7 @@ func inherit(next, old Picker) {
 		return
 	}
 	if o, was := old.(*Manual); was {
+		o.cfg.Branches.add(-int64(len(o.keys))) // they are remembered no longer
 		inherit(next, o.rest)
 		return
 	}

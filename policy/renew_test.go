@@ -81,7 +81,9 @@ func TestRenewTakesParameters(t *testing.T) {
 // TestRenewKeepsKeys of manual, with and without what is above it or below.
 func TestRenewKeepsKeys(t *testing.T) {
 	a := newAsker(6, 6)
-	manual, _ := New("manual", "manual", DefaultConfig())
+	cfg, counts := DefaultConfig(), &Branches{}
+	cfg.Branches = counts
+	manual, _ := New("manual", "manual", cfg)
 	ask := func(c workers.Chooser, key uint64) workers.Choice {
 		need := a.need(chainAt(int(key), 0, 3))
 		need.Sticky, need.Named = key, true
@@ -92,7 +94,7 @@ func TestRenewKeepsKeys(t *testing.T) {
 		before = append(before, ask(manual, key+1))
 	}
 	for _, names := range [][2]string{{"manual", "manual"}, {"cache_aware", "manual"}, {"random", "round_robin"}, {"cache_aware", "cache_aware"}} {
-		manual = renew(t, manual, names[0], names[1], func(c *Config) { c.Override = true })
+		manual = renew(t, manual, names[0], names[1], func(c *Config) { c.Override, c.Branches = true, counts })
 		for key, want := range before {
 			got := ask(manual, uint64(key)+1)
 			if got.Prefill != want.Prefill || got.Decode != want.Decode {
@@ -100,10 +102,17 @@ func TestRenewKeepsKeys(t *testing.T) {
 			}
 		}
 	}
+	if n := counts.Keys(); n != 40 {
+		t.Errorf("%d keys are counted, want 20 for each leg", n)
+	}
 	m := pickersOf(manual)[0].(*Manual)
 	m.expire(a.now.Add(1000 * time.Hour))
 	if len(m.keys) != 0 || m.old.newer != &m.old || m.old.older != &m.old {
 		t.Errorf("%d keys are left when all have expired", len(m.keys))
+	}
+	renew(t, manual, "cache_aware", "random", func(c *Config) { c.Branches = counts })
+	if n := counts.Keys(); n != 0 {
+		t.Errorf("%d keys are counted though nobody remembers any", n)
 	}
 }
 

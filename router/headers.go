@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"pdrouter/exchange"
+	"pdrouter/tracing"
 	"pdrouter/workers"
 )
 
@@ -28,14 +29,34 @@ func (c *call) legHeader(w *workers.Worker, attemptID string) []exchange.Field {
 	add("Content-Type", "application/json")
 	add("X-Request-Id", attemptID)
 	add("Authorization", c.authorization(w))
-	if parent := bounded(c.r.Header.Get("Traceparent")); isTraceparent(parent) {
-		add("Traceparent", parent)
-		add("Tracestate", bounded(strings.Join(c.r.Header.Values("Tracestate"), ",")))
-	}
+	parent, state := c.traceOf(w.Role)
+	add("Traceparent", parent)
+	add("Tracestate", state)
 	for _, name := range c.cfg.RoutingKeyHeaders {
 		add(name, bounded(c.r.Header.Get(name)))
 	}
 	return fields
+}
+
+// traceOf returns what is told of the request's trace to a worker: our span of
+// the leg, or else what the client sent.
+func (c *call) traceOf(role workers.Role) (parent, state string) {
+	leg := tracing.Prefill
+	if role == workers.Decode {
+		leg = tracing.Decode
+	}
+	if parent, state = c.trace.Leg(c.attempts, leg); parent == "" {
+		return traceHeaders(c.r)
+	}
+	return parent, state
+}
+
+// traceHeaders returns what a client sent of its trace, if it makes sense.
+func traceHeaders(r *http.Request) (parent, state string) {
+	if parent = r.Header.Get("Traceparent"); len(parent) > maxField || !tracing.Valid(parent) {
+		return "", ""
+	}
+	return parent, bounded(strings.Join(r.Header.Values("Tracestate"), ","))
 }
 
 // bounded returns a client's value, or nothing if it is too long for an engine.
@@ -58,20 +79,6 @@ func (c *call) authorization(w *workers.Worker) string {
 	default:
 		return bounded(c.r.Header.Get("Authorization"))
 	}
-}
-
-// isTraceparent reports whether s is a W3C traceparent of version 00 or later:
-// two, 32, 16 and two lower-case hex digits, ids not all zero.
-func isTraceparent(s string) bool {
-	if len(s) < 55 || s[2] != '-' || s[35] != '-' || s[52] != '-' || len(s) > 55 && s[55] != '-' {
-		return false
-	}
-	for _, part := range [...]string{s[:2], s[3:35], s[36:52], s[53:55]} {
-		if strings.Trim(part, "0123456789abcdef") != "" {
-			return false
-		}
-	}
-	return s[:2] != "ff" && (len(s) == 55 || s[:2] != "00") && strings.Trim(s[3:35], "0") != "" && strings.Trim(s[36:52], "0") != ""
 }
 
 // relayHeader copies an engine's headers to the client's answer, but for those

@@ -5,12 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"pdrouter/metrics"
 	"pdrouter/policy"
 	"pdrouter/transfer"
 )
 
 func TestHintOf(t *testing.T) {
-	h := &Config{RoutingKeyHeaders: canonical([]string{"x-first", "x-second"})}
+	h, cfg := &Handler{met: metrics.Discard()}, &standing{Config: Config{RoutingKeyHeaders: canonical([]string{"x-first", "x-second"})}}
 	long := strings.Repeat("x", maxField+1)
 	tests := []struct {
 		name   string
@@ -38,7 +39,7 @@ func TestHintOf(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			sticky, named := h.hintOf(&http.Request{Header: tt.header}, req)
+			sticky, named := h.hintOf(&call{cfg: cfg, r: &http.Request{Header: tt.header}}, req)
 
 			want := uint64(0)
 			if tt.want != "" {

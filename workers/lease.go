@@ -32,6 +32,9 @@ type Pair struct {
 	Waited bool
 	Lacked Shortage
 
+	// Served is when it came to be its turn: a pair was chosen from then on.
+	Served time.Time
+
 	by       *choosing // who has chosen it
 	permit   Permit
 	legs     int // that have not ended
@@ -70,6 +73,7 @@ func (r *Registry) Lease(ctx context.Context, need Need, pair *Pair) error {
 		w.Need.Matches = &w.matches
 	}
 	for range maxPicks {
+		need.Explain.Reset() // of a choice that the Judge refused
 		if err := r.await(ctx, w); err != nil {
 			return err
 		}
@@ -92,7 +96,8 @@ func (r *Registry) putWaiter(w *waiter) {
 // grantLocked grants w the leases of the pair that was chosen among pools.
 func (r *Registry) grantLocked(w *waiter, pools []Pool, c Choice) {
 	pool, pair := &pools[c.Pool], w.pair
-	pair.tenant = w.Need.Tenant
+	r.explainLocked(&w.Need)
+	pair.tenant, pair.Served = w.Need.Tenant, r.now
 	pair.Dialect, pair.prompt, pair.Expect = pool.Dialect, w.Need.Prompt, c.Expect
 	r.leaseLocked(pair, pool.Prefill[c.Prefill], pool.Decode[c.Decode])
 	r.claimLocked(pair, &w.Need)

@@ -15,6 +15,7 @@ import (
 	"pdrouter/metrics"
 	"pdrouter/policy"
 	"pdrouter/router"
+	"pdrouter/tracing"
 	"pdrouter/workers"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,6 +36,7 @@ type daemon struct {
 	discovery *discovery
 	static    []discovered    // the workers that flags and --config name
 	keeper    *workers.Keeper // nil without --index-snapshot
+	tracer    *tracing.Tracer // nil without --enable-trace
 	met       *metrics.Metrics
 	collected *prometheus.Registry
 
@@ -60,6 +62,7 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 	}
 	cfg.Exchange.TLS = tlsForWorkers
 	cfg.Choosing.Seed = rand.Uint64() // so that routers beside one another differ in what is random
+	cfg.Choosing.Branches = new(policy.Branches)
 	prefill, decode := cfg.legPolicies()
 	chooser, ok := policy.New(prefill, decode, cfg.Choosing)
 	if !ok {
@@ -77,15 +80,20 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 	for i, s := range d.registry.Statuses() {
 		d.static = append(d.static, discovered{s.Worker.ID, cfg.Workers.Specs[i]})
 	}
-	d.discovery = newDiscovery(cfg, d.registry, log)
+	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
+	d.met = metrics.New(d.collected, cfg.Metrics)
+	d.discovery = newDiscovery(cfg, d.registry, d.met, log)
 	if err := d.discovery.read(); err != nil {
 		return nil, asConfigFault(err)
 	}
-	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
-	d.met = metrics.New(d.collected, cfg.Metrics)
 	d.handler = router.New(cfg.Router, d.registry, d.met, log) //nolint:contextcheck // requests get their contexts from net/http
+	if err := d.trace(); err != nil {
+		return nil, asConfigFault(err)
+	}
 	d.reload.level, d.reload.met = zap.NewAtomicLevel(), metrics.NewReloads(d.collected, time.Now())
-	d.admin = admin.New(d.registry, log)
+	d.admin = admin.New(d.registry, admin.Seen{
+		Book: d.handler.Records(), Breakers: judge.Breakers, Draining: d.handler.Draining, Started: time.Now(), Version: build().Version,
+	}, log)
 	d.admin.SetReloader(d)
 	d.canaries = health.NewCanaries(judge, d.handler.Canary)
 	d.watchdog = newWatchdog(d.registry.Alive)
@@ -112,12 +120,16 @@ func (d *daemon) run(ctx context.Context) error {
 	if d.keeper != nil {
 		g.Go(func() error { return d.keeper.Run(side) }) // the last time when all requests have ended
 	}
+	if d.tracer != nil {
+		g.Go(func() error { return d.tracer.Run(side, d.cfg.ShutdownGrace) }) // flushed likewise
+	}
 	g.Go(func() error {
 		defer stopSide()
 		return d.serveClients(ctx)
 	})
+	page := d.met.Handler(d.collected, zap.NewStdLog(d.log.Named("metrics")))
 	for _, ln := range append([]net.Listener{d.scrape}, d.moreScrape...) {
-		g.Go(func() error { return d.serveSide(side, ln, metrics.Handler(d.collected)) })
+		g.Go(func() error { return d.serveSide(side, ln, page) })
 	}
 	if d.probe != nil {
 		for _, ln := range append([]net.Listener{d.probe}, d.moreProbes...) {
@@ -260,6 +272,7 @@ func (d *daemon) logWorker(e workers.Event) {
 	case workers.KVEventsFollowed, workers.KVEventsLost, workers.KVEventsUnread:
 		logKVEvents(log, e)
 	case workers.Changed:
+		d.foresee()
 		logState(log, e, change)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"pdrouter/metrics"
 	"pdrouter/workers"
 
 	"github.com/fsnotify/fsnotify"
@@ -34,6 +35,7 @@ const writeTime = 100 * time.Millisecond
 // Workers that did not come from the file are never touched.
 type discovery struct {
 	registry *workers.Registry
+	met      *metrics.Metrics
 	log      *zap.Logger
 	anew     chan struct{} // another file is to be read, or at other times
 
@@ -51,8 +53,8 @@ type discovered struct {
 	spec workers.Spec
 }
 
-func newDiscovery(cfg Config, registry *workers.Registry, log *zap.Logger) *discovery {
-	d := &discovery{registry: registry, log: log, anew: make(chan struct{}, 1), every: cfg.DiscoveryInterval}
+func newDiscovery(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *discovery {
+	d := &discovery{registry: registry, met: met, log: log, anew: make(chan struct{}, 1), every: cfg.DiscoveryInterval}
 	if cfg.DiscoveryProvider == fromFile {
 		d.path = cfg.DiscoveryFile
 	}
@@ -192,14 +194,17 @@ func (d *discovery) takeLocked(specs []workers.Spec) error {
 	add := slices.DeleteFunc(slices.Clone(specs), func(s workers.Spec) bool {
 		return slices.ContainsFunc(stay, func(k discovered) bool { return k.spec == s })
 	})
+	began := time.Now()
 	added, err := d.registry.Change(remove, add)
 	if err != nil {
+		d.met.NotDiscovered(len(add))
 		return err
 	}
 	for i, w := range added {
 		stay = append(stay, discovered{w.ID, add[i]})
 	}
 	d.known = stay
+	d.met.Discovered(len(add), len(remove), len(stay), time.Since(began))
 	d.log.Info("discovery file taken", zap.Int("workers", len(stay)), zap.Int("added", len(add)), zap.Int("removed", len(remove)))
 	return nil
 }

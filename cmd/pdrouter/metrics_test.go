@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -81,30 +82,37 @@ func TestSeriesAreBounded(t *testing.T) {
 	client := newClient(t)
 	odd := func(from, to int) {
 		for i := from; i < to; i++ {
-			post(t, client, fmt.Sprintf("%s/v1/%d/chat", f.base, i), "{}")
-			post(t, client, f.base+"/v1/chat/completions", fmt.Sprintf(`{"model":"model-%d","messages":[]}`, i))
-			post(t, client, f.base+"/generate", fmt.Sprintf(`{"model":"model-%d","text":"x","rid":"%d"}`, i, i))
-			for _, path := range []string{"/v1/models", "/liveness", "/v1/chat/completions", fmt.Sprint("/", i)} {
-				req, err := http.NewRequestWithContext(t.Context(), fmt.Sprint("M", i), f.base+path, strings.NewReader(""))
+			word := fmt.Sprint("model-", i)
+			for _, r := range []struct{ method, path, body string }{
+				{"POST", fmt.Sprintf("/v1/%d/chat", i), "{}"},
+				{"POST", "/v1/chat/completions", `{"model":"` + word + `","messages":[]}`},
+				{"POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"max_tokens":1,"session_id":"` + word + `"}`},
+				{"POST", "/generate", `{"model":"` + word + `","text":"x","rid":"` + word + `"}`},
+				{fmt.Sprint("M", i), []string{"/v1/models", "/liveness", "/v1/chat/completions", "/" + word}[i%4], ""},
+			} {
+				req, err := http.NewRequestWithContext(t.Context(), r.method, f.base+r.path, strings.NewReader(r.body))
 				if err != nil {
 					t.Fatal(err)
 				}
-				req.Header.Set("X-Request-Id", fmt.Sprint("id-", i))
-				req.Header.Set("Authorization", fmt.Sprint("Bearer ", i))
+				for _, name := range []string{"X-Request-Id", "X-SMG-Routing-Key", "X-Priority", "X-SMG-Target-Worker", "User-Agent"} {
+					req.Header.Set(name, "id-"+word)
+				}
+				req.Header.Set("Authorization", "Bearer id-"+word)
 				resp, err := client.Do(req)
 				if err != nil {
 					t.Fatal(err)
 				}
+				_, _ = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
 			}
 		}
 	}
-	odd(0, 3)
+	odd(0, 8)
 	if !eventually(func() bool { return scrape(t, f.scrape.Addr().String()).series(prefixHits) == 4 }) {
 		t.Fatal("the engines have not been read")
 	}
 	few := scrape(t, f.scrape.Addr().String())
-	odd(3, 300)
+	odd(8, 408)
 	many := scrape(t, f.scrape.Addr().String())
 	for series := range many {
 		if _, ok := few[series]; !ok && !strings.HasPrefix(series, "go_") {
@@ -114,4 +122,53 @@ func TestSeriesAreBounded(t *testing.T) {
 			t.Errorf("series %s has what a client made up", series)
 		}
 	}
+}
+
+// TestSeriesAreThereFromTheFirstScrape: what the router itself counts is 0 before
+// anything has happened (I8).
+func TestSeriesAreThereFromTheFirstScrape(t *testing.T) {
+	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
+		f := newFleet(t, fleetPlan{dialect: dialect})
+		model, of := `model="sim-model"`, fmt.Sprintf("dialect=%q", dialect)
+		var p page
+		if !eventually(func() bool { // what the engines serve is known
+			p = scrape(t, f.scrape.Addr().String())
+			return p.has("pdrouter_ttft_seconds")
+		}) {
+			t.Fatal("there is no TTFT")
+		}
+		for _, tt := range []struct {
+			family string
+			series int
+			labels []string
+		}{
+			{"pdrouter_ttft_seconds_count", 3, []string{model}},
+			{"pdrouter_inter_token_seconds_count", 3, []string{model}},
+			{"pdrouter_prefill_seconds_count", 1, []string{model, of}},
+			{"pdrouter_handoff_wait_seconds_count", 1, []string{model, of}},
+			{"pdrouter_decode_seconds_count", 1, []string{model, of}},
+			{"pdrouter_handoffs_total", 8, nil},
+			{"pdrouter_client_departures_total", 5, nil},
+		} {
+			if n, sum := p.series(tt.family), p.sum(tt.family); n != tt.series || sum != 0 {
+				t.Errorf("%s has %d series with %v in all, want %d with 0", tt.family, n, sum, tt.series)
+			}
+			for _, label := range tt.labels {
+				if p.seriesWith(tt.family, label) != tt.series {
+					t.Errorf("%s lacks %s", tt.family, label)
+				}
+			}
+		}
+	}
+}
+
+// seriesWith returns how many series of a family have that label.
+func (p page) seriesWith(family, label string) int {
+	n := 0
+	for series := range p {
+		if name, of, _ := strings.Cut(series, "{"); name == family && strings.Contains(of, label) {
+			n++
+		}
+	}
+	return n
 }

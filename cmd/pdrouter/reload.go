@@ -148,7 +148,7 @@ func (d *daemon) prepare(next *intake) (*renewal, error) {
 	now, changes := d.current.Load(), next.changesFrom(d.reload.from)
 	next.keep(d.reload.from)
 	s := &inForce{Config: next.cfg}
-	s.Choosing.Seed = now.Choosing.Seed
+	s.Choosing.Seed, s.Choosing.Branches = now.Choosing.Seed, now.Choosing.Branches
 	var err error
 	fault := s.Validate() // with what is kept of the old one it may be another thing than it was
 	s.clients, err = s.serverTLS()

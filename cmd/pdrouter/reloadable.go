@@ -115,8 +115,8 @@ func (l *list[T]) keep(old value) {
 	}
 }
 
-// A given is a flag of the command line with its value.
-type given struct{ name, text string }
+// A flagText is a flag of the command line with its value.
+type flagText struct{ name, text string }
 
 // again returns what the same command line and the file as it is now make, or
 // every fault of it.

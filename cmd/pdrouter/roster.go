@@ -28,7 +28,7 @@ func newRoster(there []workers.Status, ours []discovered, named []workers.Spec) 
 		i := slices.IndexFunc(there, func(s workers.Status) bool { return same(s.Worker.Spec, spec) })
 		if i < 0 {
 			r.entries, r.add = append(r.entries, discovered{spec: spec}), append(r.add, spec)
-			r.added = append(r.added, nameOf(spec))
+			r.added = append(r.added, roleAndURL(spec))
 			continue
 		}
 		r.name(there[i].Worker, ours, spec)
@@ -37,7 +37,7 @@ func newRoster(there []workers.Status, ours []discovered, named []workers.Spec) 
 		is := func(s workers.Status) bool { return s.Worker.ID == o.id }
 		gone := !slices.ContainsFunc(named, func(s workers.Spec) bool { return same(s, o.spec) })
 		if gone && slices.ContainsFunc(there, is) {
-			r.remove, r.removed = append(r.remove, o.id), append(r.removed, nameOf(o.spec))
+			r.remove, r.removed = append(r.remove, o.id), append(r.removed, roleAndURL(o.spec))
 		}
 	}
 	return r
@@ -58,10 +58,10 @@ func (r *roster) name(w *workers.Worker, ours []discovered, spec workers.Spec) {
 	case w.BootstrapPort != spec.BootstrapPort || w.BootstrapHost != spec.BootstrapHost:
 		entry.id = ""
 		r.remove, r.add = append(r.remove, w.ID), append(r.add, spec)
-		r.changed = append(r.changed, nameOf(spec))
+		r.changed = append(r.changed, roleAndURL(spec))
 	case before.APIKey != spec.APIKey:
 		r.keys[w.ID] = spec.APIKey
-		r.changed = append(r.changed, nameOf(spec))
+		r.changed = append(r.changed, roleAndURL(spec))
 	}
 	r.entries = append(r.entries, entry)
 }
@@ -83,4 +83,4 @@ func (r *roster) tell(to *admin.Reload) {
 // same reports whether two specs are of one worker.
 func same(a, b workers.Spec) bool { return a.Role == b.Role && a.URL == b.URL }
 
-func nameOf(s workers.Spec) string { return s.Role.String() + " " + s.URL }
+func roleAndURL(s workers.Spec) string { return s.Role.String() + " " + s.URL }
