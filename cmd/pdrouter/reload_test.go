@@ -1,12 +1,8 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,154 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-	"go.uber.org/zap/zaptest/observer"
 
-	"pdrouter/admin"
 	"pdrouter/sim"
 	"pdrouter/workers"
 )
-
-// A reloadable daemon has a file of settings that a test writes anew.
-type reloadedFleet struct {
-	*fleet
-	t      *testing.T
-	path   string
-	socket string
-	lines  map[string]string // of the file, by setting
-}
-
-// newReloadedFleet starts two engines of either role and a daemon with a file,
-// and with args on its command line.
-func newReloadedFleet(t *testing.T, dialect string, args ...string) *reloadedFleet {
-	t.Helper()
-	f := newFiledFleet(t, dialect)
-	f.begin(args...)
-	return f
-}
-
-// newFiledFleet is newReloadedFleet without the daemon.
-func newFiledFleet(t *testing.T, dialect string) *reloadedFleet {
-	t.Helper()
-	dir := t.TempDir()
-	f := &reloadedFleet{fleet: &fleet{}, t: t, path: filepath.Join(dir, "pdrouter.yaml"), socket: filepath.Join(dir, "a.sock")}
-	for i := range 4 {
-		role := [...]string{sim.Prefill, sim.Decode}[i/2]
-		e := startEngine(t, dialect, role, func(c *sim.Config) { c.DecodePerToken = 2 * time.Millisecond })
-		if i/2 == 0 {
-			f.prefill = append(f.prefill, e)
-		} else {
-			f.decode = append(f.decode, e)
-		}
-	}
-	f.lines = map[string]string{
-		"host": "127.0.0.1", "port": "0", "prometheus-host": "127.0.0.1", "prometheus-port": "0", "admin-socket": f.socket,
-		"drain-settle-secs": "0", "worker-warmup-secs": "0",
-	}
-	f.workers(f.prefill, f.decode)
-	return f
-}
-
-// begin starts the daemon as serve does.
-func (f *reloadedFleet) begin(args ...string) {
-	f.t.Helper()
-	in := newIntake()
-	in.file = f.path
-	for i := 0; i < len(args); i += 2 {
-		_ = (&bound{in.setting(args[i]), in}).Set(args[i+1])
-	}
-	cfg, err := in.load()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	level := zap.NewAtomicLevelAt(levelOf(cfg.LogLevel))
-	core, logs := observer.New(level)
-	ctx, stop := context.WithCancel(context.Background())
-	d, err := newDaemon(ctx, cfg, nil, zap.New(core))
-	if err != nil {
-		stop()
-		f.t.Fatal(err)
-	}
-	d.reload.from, d.reload.level = in, level
-	f.daemon, f.logs, f.stop = d, logs, stop
-	scheme := "http://"
-	if cfg.TLSCert != "" {
-		scheme = "https://"
-	}
-	f.base = scheme + d.data.Addr().String()
-	ended := make(chan error, 1)
-	go func() { ended <- d.run(ctx) }()
-	f.t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			f.t.Errorf("the daemon ended with %v", err)
-		}
-	})
-	d.registry.Look(ctx)
-}
-
-// workers has the file name these.
-func (f *reloadedFleet) workers(prefill, decode []*sim.Engine) {
-	f.t.Helper()
-	urls := func(all []*sim.Engine) string {
-		var out []string
-		for _, e := range all {
-			out = append(out, e.URL())
-		}
-		return "[" + strings.Join(out, ", ") + "]"
-	}
-	f.set("prefill", urls(prefill), "decode", urls(decode))
-}
-
-// set writes the file with other values, name by name. An empty one is left out.
-func (f *reloadedFleet) set(pairs ...string) {
-	f.t.Helper()
-	for i := 0; i < len(pairs); i += 2 {
-		f.lines[pairs[i]] = pairs[i+1]
-	}
-	var text strings.Builder
-	for name, value := range f.lines {
-		if value != "" {
-			fmt.Fprintf(&text, "%s: %s\n", name, value)
-		}
-	}
-	put(f.t, f.path, text.String())
-}
-
-// reload sets, and wants that it is taken.
-func (f *reloadedFleet) reload(pairs ...string) admin.Reload {
-	f.t.Helper()
-	f.set(pairs...)
-	done, err := f.Reload()
-	if err != nil {
-		f.t.Fatalf("reload with %q: %v", pairs, err)
-	}
-	return done
-}
-
-// wantStatus wants that a completion is answered so.
-func (f *reloadedFleet) wantStatus(client *http.Client, what string, want int, key string) {
-	f.t.Helper()
-	body := jsonOf(f.t, map[string]any{"model": "sim-model", "prompt": "Hello", "max_tokens": 2})
-	req, err := http.NewRequest(http.MethodPost, f.base+"/v1/completions", strings.NewReader(body))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if key != "" {
-		req.Header.Set("Authorization", "Bearer "+key)
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, resp.Body) // so that the connection is kept
-	if resp.StatusCode != want {
-		f.t.Errorf("%s: status %d, want %d", what, resp.StatusCode, want)
-	}
-}
 
 // TestReloadsUnderLoad: whatever changes, no request fails and no stream is cut.
 func TestReloadsUnderLoad(t *testing.T) {
@@ -198,7 +51,9 @@ func TestReloadsUnderLoad(t *testing.T) {
 // TestWhatReloads looks, for each kind of setting, at what it does and not at
 // what it says.
 func TestWhatReloads(t *testing.T) {
-	f := newReloadedFleet(t, sim.VLLMNixl, "queue-size", "77")
+	f := newFiledFleet(t, sim.VLLMNixl)
+	f.set("admin-port", fmt.Sprint(freePort(t)), "admin-api-key", "zeroth")
+	f.begin("queue-size", "77")
 	client := newClient(t)
 	for _, tt := range []struct {
 		name string
@@ -236,6 +91,21 @@ func TestWhatReloads(t *testing.T) {
 				t.Errorf("%v choices are counted under the new policy, want 20", n)
 			}
 			f.reload("policy", "")
+		}},
+		{"an admin key is refused after it was taken away", func() {
+			ask := func(key string) int {
+				status, _, err := request(t, http.MethodGet, "http://"+f.adminPort.Addr().String()+"/workers", key, "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				return status
+			}
+			f.reload("admin-api-key", "first")
+			before := ask("first")
+			f.reload("admin-api-key", "second")
+			if now, old := ask("second"), ask("first"); before != 200 || now != 200 || old != 401 {
+				t.Errorf("answers = %d, %d with the next key and %d with the one before", before, now, old)
+			}
 		}},
 		{"the log tells more", func() {
 			f.reload("log-level", "debug")
@@ -420,86 +290,5 @@ func TestReloadsAreSerialised(t *testing.T) {
 	wg.Wait()
 	if changed != 2 {
 		t.Errorf("%d settings have changed, want two, once each", changed)
-	}
-}
-
-// TestReloadOfCertificates: who comes after it is shown the new one.
-func TestReloadOfCertificates(t *testing.T) {
-	cert, key := newCert(t)
-	f := newReloadedFleet(t, sim.VLLMNixl, "tls-cert-path", cert, "tls-key-path", key)
-	old := newTLSClient(t, cert, 1)
-	f.wantStatus(old, "the first certificate", 200, "")
-	other, otherKey := newCert(t)
-	for from, to := range map[string]string{other: cert, otherKey: key} {
-		text, err := os.ReadFile(from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		put(t, to, string(text))
-	}
-	done := f.reload()
-	if len(done.Settings) != 1 || !strings.Contains(fmt.Sprint(done.Settings[0].New), "good until") {
-		t.Errorf("changed %v, want the certificate", done.Settings)
-	}
-	f.wantStatus(newTLSClient(t, other, 1), "the second certificate", 200, "")
-	f.wantStatus(old, "a connection from before", 200, "")
-	put(t, key, "nonsense")
-	if _, err := f.Reload(); err == nil || !strings.Contains(err.Error(), "tls-key-path") {
-		t.Errorf("Reload = %v, want a key that is none", err)
-	}
-	f.wantStatus(newTLSClient(t, other, 2), "the second certificate", 200, "")
-}
-
-// TestReloadOfAuthorities: engines behind TLS are trusted by the authorities in
-// force.
-func TestReloadOfAuthorities(t *testing.T) {
-	f := newReloadedFleet(t, sim.VLLMNixl)
-	base, authority := overTLS(t, f.decode[0])
-	f.reload("decode", "["+base+"]")
-	s := func() workers.Status { all := f.registry.Statuses(); return all[len(all)-1] }
-	if !eventually(func() bool { return strings.Contains(s().Reason, "unknown authority") }) {
-		t.Errorf("the worker is %v: %s", s().State, s().Reason)
-	}
-	f.reload("ca-cert-paths", authority)
-	if !eventually(func() bool { return s().State == workers.Ready }) {
-		t.Errorf("the worker is %v: %s", s().State, s().Reason)
-	}
-	f.wantStatus(newClient(t), "over TLS", 200, "")
-}
-
-// TestReloadCommand and check --diff, at a socket.
-func TestReloadCommand(t *testing.T) {
-	f := newReloadedFleet(t, sim.VLLMNixl)
-	f.workers(f.prefill, f.decode[:1])
-	f.set("port", "1", "policy", "random", "api-key", "[secret-key]")
-	want := "port: 0 -> 1  (needs a restart)\npolicy: cache_aware -> random\napi-key: none -> ***\nworker removed: decode " + f.decode[1].URL() + "\n"
-	if out, err := runCommand(t, "check", "--config", f.path, "--diff"); err != nil || out != want {
-		t.Errorf("check --diff says %q, %v; want %q", out, err, want)
-	}
-	if out, err := runCommand(t, "check", "--config", f.path, "--diff", "--json"); err != nil || !strings.Contains(out, `"needs_restart":true`) || strings.Contains(out, "secret-key") {
-		t.Errorf("check --diff --json says %q, %v", out, err)
-	}
-	if f.current.Load().Policy != "cache_aware" {
-		t.Error("to compare has changed something")
-	}
-	if out, err := runCommand(t, "reload", "--admin-socket", f.socket); err != nil || out != want {
-		t.Errorf("reload says %q, %v; want %q", out, err, want)
-	}
-	if out, err := runCommand(t, "reload", "--admin-socket", f.socket, "--json"); err != nil || !strings.Contains(out, `"workers_removed":[]`) {
-		t.Errorf("reload --json says %q, %v", out, err)
-	}
-	f.set("port", "0")
-	if out, err := runCommand(t, "check", "--config", f.path, "--diff"); err != nil || out != "Nothing has changed.\n" {
-		t.Errorf("check --diff says %q, %v", out, err)
-	}
-	f.set("policy", "none", "queue-size", "x")
-	_, err := runCommand(t, "reload", "--admin-socket", f.socket)
-	if fault := (configFault{}); err == nil || len(faultLines(err)) != 2 || errors.As(err, &fault) {
-		t.Errorf("reload of an invalid file: %v; want two lines, and status 1", err)
-	}
-	for _, line := range f.logs.All() {
-		if text := fmt.Sprint(line.Message, line.ContextMap()); strings.Contains(text, "secret-key") {
-			t.Errorf("the log tells the key: %s", text)
-		}
 	}
 }
