@@ -99,8 +99,8 @@ func (c *adminClient) do(ctx context.Context, method, path string, v any) error 
 }
 
 // send is do with a body.
-func (c *adminClient) send(ctx context.Context, method, path string, text []byte, v any) error {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(text))
+func (c *adminClient) send(ctx context.Context, method, path string, body []byte, v any) error {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -112,13 +112,13 @@ func (c *adminClient) send(ctx context.Context, method, path string, text []byte
 		return c.explain(ctx, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	answer, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return c.explain(ctx, err)
 	}
 	if resp.StatusCode/100 != 2 {
 		e := &admin.Error{Status: resp.StatusCode}
-		if json.Unmarshal(body, e) != nil || e.Message == "" {
+		if json.Unmarshal(answer, e) != nil || e.Message == "" {
 			return fmt.Errorf("%s answers status %d; is it a daemon's admin API?", c.where, resp.StatusCode)
 		}
 		return e
@@ -126,7 +126,7 @@ func (c *adminClient) send(ctx context.Context, method, path string, text []byte
 	if v == nil {
 		return nil
 	}
-	if err := json.Unmarshal(body, v); err != nil {
+	if err := json.Unmarshal(answer, v); err != nil {
 		return fmt.Errorf("%s: not the answer of a daemon's admin API: %w", c.where, err)
 	}
 	return nil
