@@ -7,7 +7,8 @@
 // One key per line. A line may begin with a name: alice:KEY, or alice=KEY. Blank
 // lines, and those that begin with #, say nothing. A key of a file has at least
 // 16 characters, so that the end of a key in base64 (xyz==) is not taken for a key
-// with a name, and a word for no key at all.
+// with a name, and a word for no key at all. In place of a key its digest may
+// stand, as sha256: and 64 hexadecimal digits.
 //
 // # Invariants
 //

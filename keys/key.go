@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"strings"
 )
@@ -22,16 +23,38 @@ type Key struct {
 // A digest is a SHA-256, in words: four comparisons for a key in place of 32.
 type digest [sha256.Size / 8]uint64
 
-func digestOf(secret []byte) (d digest) {
-	sum := sha256.Sum256(secret)
+func digestOf(secret []byte) digest { return digestFrom(sha256.Sum256(secret)) }
+
+func digestFrom(sum [sha256.Size]byte) (d digest) {
 	for i := range d {
 		d[i] = binary.LittleEndian.Uint64(sum[8*i:])
 	}
 	return d
 }
 
-// New returns the key that secret is, of the given name.
-func New(name, secret string) Key { return Key{name, digestOf([]byte(secret))} }
+// byDigest begins the text of a key that is given by its digest.
+const byDigest = "sha256:"
+
+// New returns the key that secret is, of the given name. It may be what Digest
+// returns for it.
+func New(name, secret string) Key {
+	var sum [sha256.Size]byte
+	if text, is := strings.CutPrefix(secret, byDigest); is && len(text) == hex.EncodedLen(len(sum)) {
+		if _, err := hex.Decode(sum[:], []byte(text)); err == nil {
+			return Key{name, digestFrom(sum)}
+		}
+	}
+	return Key{name, digestOf([]byte(secret))}
+}
+
+// Digest returns what stands for the key, and cannot be sent in its place.
+func (k Key) Digest() string {
+	var sum []byte
+	for _, word := range k.digest {
+		sum = binary.LittleEndian.AppendUint64(sum, word)
+	}
+	return byDigest + hex.EncodeToString(sum)
+}
 
 // IsEmpty reports whether k is the key of no letters, which is none.
 func (k Key) IsEmpty() bool { return k.digest == digestOf(nil) || k.digest == digest{} }

@@ -56,6 +56,25 @@ func manyKeys(n int) (set Set, last string) {
 	return set, last
 }
 
+// TestADigestStandsForItsKey where keys are configured, and not where one is sent.
+func TestADigestStandsForItsKey(t *testing.T) {
+	k := New("alice", "alice-key")
+	if got := New("alice", k.Digest()); got != k {
+		t.Errorf("New(%s) is another key", k.Digest())
+	}
+	if !strings.HasPrefix(k.Digest(), "sha256:") || strings.Contains(k.Digest(), "alice") {
+		t.Errorf("Digest() = %s", k.Digest())
+	}
+	if _, found := (Set{k}).Find("Bearer " + k.Digest()); found {
+		t.Error("who has the digest is let in")
+	}
+	for _, text := range []string{"sha256:", "sha256:00", k.Digest() + "0", "sha256:" + strings.Repeat("x", 64)} {
+		if _, found := (Set{New("", text)}).Find("Bearer " + text); !found {
+			t.Errorf("%s, which is no digest, is no key either", text)
+		}
+	}
+}
+
 func TestFindAllocatesNothing(t *testing.T) {
 	set, last := manyKeys(100)
 	if n := testing.AllocsPerRun(100, func() { set.Find(last) }); n != 0 {

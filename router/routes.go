@@ -12,7 +12,6 @@ import (
 	"pdrouter/workers"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/cors"
 )
 
 // A route is one line of the client API.
@@ -53,19 +52,11 @@ func (h *Handler) table() []route {
 // from answering and is in the envelope.
 func (h *Handler) newRoutes() http.Handler {
 	mux := chi.NewRouter()
-	if len(h.cfg.CORSOrigins) > 0 {
-		mux.Use(cors.Handler(cors.Options{
-			AllowedOrigins: h.cfg.CORSOrigins,
-			AllowedMethods: []string{http.MethodGet, http.MethodPost},
-			AllowedHeaders: []string{"*"},
-			ExposedHeaders: []string{"X-Request-Id", "X-Smg-Error-Code"},
-		}))
-	}
 	table := h.table()
 	for _, r := range table {
 		serve := r.serve
-		if !r.open && len(h.cfg.APIKeys) > 0 {
-			serve = h.authorized(serve)
+		if !r.open {
+			serve = authorized(serve)
 		}
 		mux.Method(r.method, r.path, h.answering(h.met.Route(r.method, r.path), serve))
 		if r.method == http.MethodGet {
@@ -82,7 +73,7 @@ func (h *Handler) Probes() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/liveness", "/readiness", "/health":
-			h.routes.ServeHTTP(w, r)
+			h.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -123,10 +114,13 @@ func methodNotAllowed(table []route, r *http.Request) error {
 	}
 }
 
-// authorized lets those in who send one of the keys.
-func (h *Handler) authorized(serve func(*call) error) func(*call) error {
+// authorized lets those in who send one of the keys; if there are none, all.
+func authorized(serve func(*call) error) func(*call) error {
 	return func(c *call) error {
-		if name, known := h.cfg.APIKeys.Find(c.r.Header.Get("Authorization")); known {
+		if len(c.cfg.APIKeys) == 0 {
+			return serve(c)
+		}
+		if name, known := c.cfg.APIKeys.Find(c.r.Header.Get("Authorization")); known {
 			c.key = name
 			return serve(c)
 		}

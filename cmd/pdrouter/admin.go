@@ -37,7 +37,7 @@ func (in *intake) adminSettings() []setting {
 		{name: "admin-socket", value: newText(&c.AdminSocket, "path"), usage: "unix socket of the admin API, for this user and group; auto: /run/pdrouter/admin.sock, else /run/user/UID/pdrouter/admin.sock, else none; none: no socket"},
 		{name: "admin-host", value: newText(&c.AdminHost, "address"), usage: "where --admin-port is listened at; without TLS (--tls-listeners) only loopback"},
 		{name: "admin-port", value: newWhole(&c.AdminPort), usage: "a port for the admin API too, with --admin-api-key; 0: none"},
-		{name: "admin-api-key", value: newKeys(&in.adminKeys), takes: takesOne, secret: true, usage: "bearer key of the admin API, at every place but the socket; repeat for several"},
+		{name: "admin-api-key", value: newKeys(&in.adminKeys, &in.adminSecret), takes: takesOne, secret: true, usage: "bearer key of the admin API, at every place but the socket; repeat for several"},
 		{name: "admin-api-key-file", value: newText(&c.AdminKeyFile, "file"), usage: "file with such keys, as --api-key-file has them"},
 		{name: "admin-on-data-listener", value: newSwitch(&c.AdminOnData), usage: "serve the admin API at --port too, as smg does: with --admin-api-key, else with --api-key; without any key only on loopback"},
 	}
@@ -99,23 +99,28 @@ func (c Config) adminDataAccess() admin.Access {
 // An adminDoor is one listener of the admin API's own.
 type adminDoor struct {
 	net.Listener
-	access admin.Access
+	guarded bool // by --admin-api-key
 }
 
 func (d *daemon) adminDoors() []adminDoor {
 	doors := slices.Clone(d.adminHanded)
 	if d.adminSocket != nil {
-		doors = append(doors, adminDoor{d.adminSocket, admin.Access{}})
+		doors = append(doors, adminDoor{d.adminSocket, false})
 	}
 	if d.adminPort != nil {
-		doors = append(doors, adminDoor{d.adminPort, admin.Access{Keys: d.cfg.AdminKeys}})
+		doors = append(doors, adminDoor{d.adminPort, true})
 	}
 	return doors
 }
 
 // serveAdmin serves one listener of the admin API until ctx ends.
 func (d *daemon) serveAdmin(ctx context.Context, door adminDoor) error {
-	srv := d.server(d.admin.Handler(door.access))
+	srv := d.server(d.admin.HandlerBy(func() admin.Access {
+		if !door.guarded {
+			return admin.Access{}
+		}
+		return admin.Access{Keys: d.current.Load().AdminKeys}
+	}))
 	srv.ReadHeaderTimeout, srv.MaxHeaderBytes = min(adminHeadTime, cmp.Or(d.cfg.HeaderRead, adminHeadTime)), adminHead
 	srv.TLSConfig, srv.ConnState = d.tls.of(socketAdmin), d.quotas[socketAdmin].note
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
@@ -131,7 +136,7 @@ func (d *daemon) clientHandler() http.Handler {
 	if !d.cfg.AdminOnData {
 		return d.handler
 	}
-	operators := d.admin.Handler(d.cfg.adminDataAccess())
+	operators := d.admin.HandlerBy(func() admin.Access { return d.current.Load().adminDataAccess() })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if admin.Serves(r.URL.Path) {
 			operators.ServeHTTP(w, r)

@@ -53,9 +53,9 @@ func (c certificates) equal(other certificates) bool {
 	return !slices.ContainsFunc(tlsListeners(), func(name string) bool { return !same(c[name], other[name]) })
 }
 
-// shown are the certificates in force. A connection gets those of the moment at
-// which it is opened, and keeps them.
-type shown struct {
+// A wardrobe has the certificates in force. A connection gets those of the moment
+// at which it is opened, and keeps them.
+type wardrobe struct {
 	current atomic.Pointer[certificates]
 	insider *x509.Certificate // the watchdog's
 	refused string            // what was wrong at the last look; Reload's callers take turns
@@ -64,28 +64,32 @@ type shown struct {
 // Reload reads the files that c names, and puts them in force. If anything is
 // wrong with one, all stay as they were. Whether a listener speaks TLS is settled
 // at its start.
-func (s *shown) Reload(c Config) (changed bool, err error) {
-	next, err := c.loadCertificates(s.insider)
+func (w *wardrobe) Reload(c Config) (changed bool, err error) {
+	next, err := c.loadCertificates(w.insider)
 	if err != nil {
 		return false, err
 	}
-	old := s.current.Load()
-	if old != nil && old.equal(next) {
-		return false, nil
+	return w.put(next), nil
+}
+
+// put puts certificates in force, and reports whether they are others.
+func (w *wardrobe) put(next certificates) (changed bool) {
+	if old := w.current.Load(); old != nil && old.equal(next) {
+		return false
 	}
-	s.current.Store(&next)
-	return true, nil
+	w.current.Store(&next)
+	return true
 }
 
 // of returns how the listener of that name speaks TLS; nil: it does not.
-func (s *shown) of(name string) *tls.Config {
-	if (*s.current.Load())[name] == nil {
+func (w *wardrobe) of(name string) *tls.Config {
+	if (*w.current.Load())[name] == nil {
 		return nil
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			if cfg := (*s.current.Load())[name]; cfg != nil {
+			if cfg := (*w.current.Load())[name]; cfg != nil {
 				return cfg, nil
 			}
 			return nil, errors.New("there is no certificate for this listener any more")
@@ -94,12 +98,23 @@ func (s *shown) of(name string) *tls.Config {
 }
 
 // expiries returns when the certificate of each listener ends that shows one.
-func (s *shown) expiries() map[string]time.Time {
+func (w *wardrobe) expiries() map[string]time.Time {
 	all := map[string]time.Time{}
-	for name, cfg := range *s.current.Load() {
+	for name, cfg := range *w.current.Load() {
 		all[name] = cfg.Certificates[0].Leaf.NotAfter // X509KeyPair has parsed it
 	}
 	return all
+}
+
+// secure makes what guards the listeners, before they are opened.
+func (d *daemon) secure(cfg Config) (err error) {
+	if d.watchdog, err = newWatchdog(d.registry.Alive); err != nil {
+		return err
+	}
+	d.quotas = d.newQuotas()
+	d.tls.insider = d.watchdog.cert.Leaf
+	_, err = d.tls.Reload(cfg)
+	return err
 }
 
 // watchCertificates puts changed certificates in force, until ctx ends.
@@ -116,11 +131,13 @@ func (d *daemon) watchCertificates(ctx context.Context) error {
 	}
 }
 
-// renewCertificates looks once. Two files cannot be replaced at one moment, so
+// renewCertificates looks once, and not while the configuration is read anew. Two files cannot be replaced at one moment, so
 // that a certificate which does not fit its key is only worth a line if it is
 // still so at the next look.
 func (d *daemon) renewCertificates() {
-	changed, err := d.tls.Reload(d.cfg)
+	d.reload.mu.Lock()
+	defer d.reload.mu.Unlock()
+	changed, err := d.tls.Reload(d.current.Load().Config)
 	switch {
 	case err == nil:
 		d.tls.refused = ""

@@ -13,6 +13,7 @@ import (
 	"pdrouter/metrics"
 	"pdrouter/policy"
 	"pdrouter/router"
+	"pdrouter/tracing"
 	"pdrouter/workers"
 )
 
@@ -35,6 +36,10 @@ type Config struct {
 	// Defaults 0.0.0.0 and 29001. Port 0 is any free one.
 	MetricsHost string
 	MetricsPort int
+
+	// TargetsFile is where the engines are listed for a Prometheus that reads
+	// them too. Default empty: nowhere.
+	TargetsFile string
 
 	// AdminSocket is where the admin API is listened for: the path of a unix
 	// socket, "none", or "auto", the first of the usual places that can be had.
@@ -82,8 +87,10 @@ type Config struct {
 	// LogLevel is debug, info, warn or error. Default info.
 	LogLevel string
 
-	// LogJSON makes each log line one JSON object. Default: for people.
-	LogJSON bool
+	// LogFormat is the form of the log: console, json, journal, or auto, which
+	// looks at where it goes. Default auto. LogJSON is smg's word for json.
+	LogFormat string
+	LogJSON   bool
 
 	// ShutdownGrace is how long requests may run on after SIGTERM. Default 180 s.
 	ShutdownGrace time.Duration
@@ -121,6 +128,7 @@ type Config struct {
 	Router   router.Config
 	Health   health.Config
 	Metrics  metrics.Config
+	Tracing  tracing.Config
 }
 
 // DefaultConfig returns the configuration of a daemon started without flags.
@@ -134,6 +142,7 @@ func DefaultConfig() Config {
 		AdminHost:      "127.0.0.1",
 		TLSListeners:   []string{socketData},
 		LogLevel:       "info",
+		LogFormat:      logAuto,
 		ShutdownGrace:  180 * time.Second,
 		HeaderRead:     30 * time.Second,
 		IdleConnection: 90 * time.Second,
@@ -147,6 +156,7 @@ func DefaultConfig() Config {
 		Router:   router.DefaultConfig(),
 		Health:   health.DefaultConfig(),
 		Metrics:  metrics.DefaultConfig(),
+		Tracing:  tracing.DefaultConfig(),
 	}
 }
 
@@ -163,6 +173,8 @@ func (c Config) Validate() error {
 		c.checkConnections(),
 		c.checkDiscovery(),
 		c.checkSnapshot(),
+		c.checkTargets(),
+		c.checkLog(),
 		c.Choosing.Validate(),
 		fileFault,
 		fleet.Validate(),
@@ -170,6 +182,7 @@ func (c Config) Validate() error {
 		c.Router.Validate(),
 		c.Health.Validate(),
 		c.Metrics.Validate(),
+		c.Tracing.Validate(),
 		serverFault,
 		workerFault,
 	)

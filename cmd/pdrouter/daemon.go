@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"pdrouter/admin"
@@ -14,6 +15,7 @@ import (
 	"pdrouter/metrics"
 	"pdrouter/policy"
 	"pdrouter/router"
+	"pdrouter/tracing"
 	"pdrouter/workers"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,14 +31,21 @@ type daemon struct {
 	monitor   *health.Monitor
 	canaries  *health.Canaries
 	watchdog  *watchdog
-	tls       shown
+	tls       wardrobe
 	quotas    map[string]*quota
 	handler   *router.Handler
 	admin     *admin.API
-	discovery *discovery      // nil without --discovery-file
+	discovery *discovery
+	static    []discovered    // the workers that flags and --config name
 	keeper    *workers.Keeper // nil without --index-snapshot
+	targets   *targets        // nil without --prometheus-sd-file
+	tracer    *tracing.Tracer // nil without --enable-trace
 	met       *metrics.Metrics
 	collected *prometheus.Registry
+
+	current atomic.Pointer[inForce] // the configuration in force; cfg is that of the start
+	reload  reloads
+	manager managerTalk
 
 	data, scrape, probe              net.Listener // probe is nil without --health-check-port
 	moreData, moreScrape, moreProbes []net.Listener
@@ -62,35 +71,38 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 		return nil, asConfigFault(fmt.Errorf("policy: %q or %q is unknown", prefill, decode))
 	}
 	d := &daemon{cfg: cfg, log: log, collected: prometheus.NewRegistry()}
+	d.current.Store(&inForce{Config: cfg})
 	if d.registry, err = workers.NewRegistry(cfg.Workers, cfg.Exchange, chooser, d.logWorker); err != nil {
 		return nil, asConfigFault(err)
 	}
 	d.keeper = d.newKeeper()
+	d.targets = d.newTargets()
 	judge := health.NewJudge(cfg.Health, d.registry, d.heed)
 	d.registry.SetJudge(judge)
 	d.monitor = health.NewMonitor(judge)
+	for i, s := range d.registry.Statuses() {
+		d.static = append(d.static, discovered{s.Worker.ID, cfg.Workers.Specs[i]})
+	}
 	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
 	d.met = metrics.New(d.collected, cfg.Metrics)
-	if cfg.DiscoveryProvider == fromFile {
-		d.discovery = newDiscovery(cfg, d.registry, d.met, log)
-		if err := d.discovery.read(); err != nil {
-			return nil, asConfigFault(err)
-		}
+	d.discovery = newDiscovery(cfg, d.registry, d.met, log)
+	if err := d.discovery.read(); err != nil {
+		return nil, asConfigFault(err)
 	}
 	d.handler = router.New(cfg.Router, d.registry, d.met, log) //nolint:contextcheck // requests get their contexts from net/http
+	if err := d.trace(); err != nil {
+		return nil, asConfigFault(err)
+	}
+	d.reload.level, d.reload.met = zap.NewAtomicLevel(), metrics.NewReloads(d.collected, time.Now())
 	d.admin = admin.New(d.registry, admin.Seen{
 		Book: d.handler.Records(), Breakers: judge.Breakers, Draining: d.handler.Draining, Started: time.Now(), Version: build().Version,
 	}, log)
+	d.admin.SetReloader(d)
 	d.canaries = health.NewCanaries(judge, d.handler.Canary)
-	if d.watchdog, err = newWatchdog(d.registry.Alive); err != nil {
-		return nil, err
-	}
-	d.quotas = d.newQuotas()
-	d.tls.insider = d.watchdog.cert.Leaf
-	if _, err := d.tls.Reload(cfg); err != nil {
+	if err := d.secure(cfg); err != nil {
 		return nil, asConfigFault(err)
 	}
-	d.watch(judge, chooser)
+	d.watch(judge)
 	return d, d.listen(ctx, handed)
 }
 
@@ -108,11 +120,16 @@ func (d *daemon) run(ctx context.Context) error {
 	g.Go(func() error { return d.registry.Run(ctx) })
 	g.Go(func() error { return d.monitor.Run(ctx) })
 	g.Go(func() error { return d.canaries.Run(ctx) })
-	if d.discovery != nil {
-		g.Go(func() error { return d.discovery.run(ctx) })
-	}
+	g.Go(func() error { return d.discovery.run(ctx) })
+	g.Go(func() error { return d.heedHangups(ctx) })
 	if d.keeper != nil {
 		g.Go(func() error { return d.keeper.Run(side) }) // the last time when all requests have ended
+	}
+	if d.targets != nil {
+		g.Go(func() error { return d.targets.run(ctx) })
+	}
+	if d.tracer != nil {
+		g.Go(func() error { return d.tracer.Run(side, d.cfg.ShutdownGrace) }) // flushed likewise
 	}
 	g.Go(func() error {
 		defer stopSide()
@@ -171,9 +188,10 @@ const cutTime = 5 * time.Second
 // drain closes the listener, gives the requests in flight the grace period,
 // and cuts the rest: a stream is told so in its last event.
 func (d *daemon) drain(ctx context.Context, srv *http.Server, cut context.CancelCauseFunc) {
-	d.log.Info("stopping: no new requests", zap.Int("in_flight", len(d.handler.Ages())), zap.Duration("grace", d.cfg.ShutdownGrace))
+	limit := d.current.Load().ShutdownGrace
+	d.log.Info("stopping: no new requests", zap.Int("in_flight", len(d.handler.Ages())), zap.Duration("grace", limit))
 	d.handler.Drain()
-	grace, cancel := context.WithTimeout(ctx, d.cfg.ShutdownGrace)
+	grace, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if srv.Shutdown(grace) == nil {
 		d.log.Info("stopped: every request has ended")
@@ -246,8 +264,9 @@ func (d *daemon) server(h http.Handler) *http.Server {
 	}
 }
 
-// logWorker logs what happened to a worker.
+// logWorker logs what happened to a worker, and has it told to Prometheus.
 func (d *daemon) logWorker(e workers.Event) {
+	d.targets.heed()
 	log := d.log.With(zap.String("worker", e.Worker.ID), zap.String("url", e.Worker.URL))
 	change := []zap.Field{zap.Stringer("from", e.From), zap.Stringer("to", e.To)}
 	switch e.Kind {
@@ -273,6 +292,7 @@ func (d *daemon) logWorker(e workers.Event) {
 	case workers.KVEventsFollowed, workers.KVEventsLost, workers.KVEventsUnread:
 		logKVEvents(log, e)
 	case workers.Changed:
+		d.foresee()
 		logState(log, e, change)
 	}
 }

@@ -72,13 +72,7 @@ func (in *intake) effective() document {
 func (in *intake) redactedField(s setting) document {
 	switch v := s.value.plain().(type) {
 	case []keys.Key:
-		stars := make([]string, len(v))
-		for i := range v {
-			stars[i] = redacted
-			if v[i].Name != "" {
-				stars[i] = v[i].Name + ":" + redacted
-			}
-		}
+		stars := named(v, func(keys.Key) string { return redacted })
 		if len(stars) > 0 {
 			return document{{s.name, stars}}
 		}
@@ -88,6 +82,18 @@ func (in *intake) redactedField(s setting) document {
 		}
 	}
 	return nil
+}
+
+// named returns the text of each key behind its name.
+func named(all []keys.Key, text func(keys.Key) string) []string {
+	out := make([]string, len(all))
+	for i, k := range all {
+		out[i] = text(k)
+		if k.Name != "" {
+			out[i] = k.Name + ":" + out[i]
+		}
+	}
+	return out
 }
 
 // isEmpty reports whether a value says nothing: no file, no policy of its own.

@@ -19,6 +19,7 @@ type intake struct {
 	cfg      Config
 	settings []setting
 	given    map[string]bool // by flag or by file
+	flags    []flagText      // the command line, to be read again
 	file     string          // --config
 	faults   []error
 	warnings []warning
@@ -32,7 +33,13 @@ type intake struct {
 	tryOnce   bool
 	workerKey string
 
+	// adminSecret is the last --admin-api-key in clear, for a command that asks the
+	// daemon with it. A daemon forgets it.
+	adminSecret string
+
 	apiKeys, tenantKeys, adminKeys keys.Set
+
+	inFiles map[string]keys.Set // by the settings that name the files
 }
 
 // A warning says of one setting what is not done with it.
@@ -42,7 +49,7 @@ type warning struct {
 }
 
 func newIntake() *intake {
-	in := &intake{cfg: DefaultConfig(), given: map[string]bool{}, pairs: true}
+	in := &intake{cfg: DefaultConfig(), given: map[string]bool{}, inFiles: map[string]keys.Set{}, pairs: true}
 	in.settings = slices.Concat(in.enforcedSettings(), laterSettings(), unneededSettings())
 	return in
 }
@@ -56,6 +63,7 @@ type bound struct {
 
 // Set takes text for the setting, or notes what is wrong with it.
 func (b *bound) Set(text string) error {
+	b.in.flags = append(b.in.flags, flagText{b.name, text})
 	if err := b.in.set(b.setting, text); err != nil {
 		b.in.faults = append(b.in.faults, fmt.Errorf("--%w", err))
 	}

@@ -13,7 +13,7 @@ import (
 func (in *intake) keySettings() []setting {
 	c := &in.cfg
 	return []setting{
-		{name: "api-key", value: newKeys(&in.apiKeys), takes: takesOne, secret: true, usage: "bearer key of which a client must send one; repeat for several; none: anybody may ask"},
+		{name: "api-key", value: newKeys(&in.apiKeys, nil), takes: takesOne, secret: true, usage: "bearer key of which a client must send one; repeat for several; none: anybody may ask"},
 		{name: "api-key-file", value: newText(&c.APIKeyFile, "file"), usage: "file with such keys, one per line, each as KEY, NAME:KEY or NAME=KEY; the log names who asked; a systemd credential by its name"},
 		{name: "tenant-api-key", value: newTenantKeys(&in.tenantKeys), takes: takesOne, secret: true, usage: "smg's TENANT:KEY, which counts like --api-key; the name is for the log"},
 		{name: "worker-api-key", value: newSecret(&in.workerKey), secret: true, usage: "bearer key sent to the workers; one of its own may be given to each in the file"},
@@ -39,6 +39,7 @@ func (in *intake) readKeys() {
 		in.faults = append(in.faults, err)
 	}
 	in.warnOfReaders("worker-api-key-file", c.WorkerKeyFile)
+	in.inFiles["worker-api-key-file"] = keys.Of(key)
 	c.Workers.APIKey = key
 }
 
@@ -57,6 +58,7 @@ func (in *intake) keysOf(setting, path string) keys.Set {
 		in.faults = append(in.faults, fmt.Errorf("%s: %q %s", setting, path, line))
 	}
 	in.warnOfReaders(setting, path)
+	in.inFiles[setting] = set
 	return set
 }
 

@@ -9,12 +9,12 @@ import (
 	"pdrouter/workers"
 )
 
-// checkReach reports listeners of the admin API that are open to whom nobody
+// checkReach reports listeners of the admin API that by c are open to whom nobody
 // meant to let in. The flags have been checked before; what counts is where the
 // sockets are, which the service manager may have opened.
-func (d *daemon) checkReach() error {
+func (d *daemon) checkReach(c Config) error {
 	var faults []error
-	if access := d.cfg.adminDataAccess(); d.cfg.AdminOnData && len(access.Keys) == 0 {
+	if access := c.adminDataAccess(); c.AdminOnData && len(access.Keys) == 0 {
 		for _, ln := range append([]net.Listener{d.data}, d.moreData...) {
 			if !isLocal(ln) {
 				faults = append(faults, fmt.Errorf("admin-on-data-listener: without a key whoever reaches %s could send prompts anywhere; give --admin-api-key or --api-key", ln.Addr()))

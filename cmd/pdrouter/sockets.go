@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"pdrouter/admin"
-
 	"go.uber.org/zap"
 )
 
@@ -70,7 +68,7 @@ func (d *daemon) listen(ctx context.Context, handed sockets) error {
 		faults = append(faults, err)
 	}
 	if len(faults) == 0 {
-		faults = append(faults, d.checkReach())
+		faults = append(faults, d.checkReach(d.cfg))
 	}
 	if names := handed.closeRest(); len(names) > 0 {
 		d.log.Warn("sockets closed that nobody knows what to do with; the names are data, metrics, health and admin (FileDescriptorName=)",
@@ -90,12 +88,12 @@ func (d *daemon) listen(ctx context.Context, handed sockets) error {
 // handed over is guarded by its mode, like one of our own; a port by its key.
 func (d *daemon) listenAdmin(ctx context.Context, handed []net.Listener) (err error) {
 	for _, ln := range handed {
-		door := adminDoor{ln, admin.Access{}}
+		door := adminDoor{Listener: ln}
 		if ln.Addr().Network() != unixNetwork {
 			if len(d.cfg.AdminKeys) == 0 {
 				return fmt.Errorf("admin socket %s of the service manager: a port needs --admin-api-key; every user of this host can reach it", ln.Addr())
 			}
-			door.access.Keys = d.cfg.AdminKeys
+			door.guarded = true
 		}
 		d.adminHanded = append(d.adminHanded, door)
 	}

@@ -97,9 +97,13 @@ func newSecret(dst *string) value {
 	return &scalar[string]{dst: dst, word: "key", parse: parseSecret}
 }
 
-func newKeys(dst *keys.Set) value {
+// Of newKeys the last one in clear is kept too, if there is a place for it.
+func newKeys(dst *keys.Set, clear *string) value {
 	return &list[keys.Key]{dst: (*[]keys.Key)(dst), word: "key", parse: func(text string) (keys.Key, error) {
 		key, err := parseSecret(text)
+		if clear != nil {
+			*clear = key
+		}
 		return keys.New("", key), err
 	}}
 }
