@@ -32,19 +32,21 @@ const (
 // An API serves the admin routes for one daemon.
 type API struct {
 	registry *workers.Registry
+	seen     Seen
 	log      *zap.Logger
 	notes    notes
 	patience time.Duration
 }
 
-// New returns the API over the workers of registry.
-func New(registry *workers.Registry, log *zap.Logger) *API {
-	return &API{registry: registry, log: log, notes: newNotes(), patience: patience}
+// New returns the API over the workers of registry, and what is seen.
+func New(registry *workers.Registry, seen Seen, log *zap.Logger) *API {
+	return &API{registry: registry, seen: seen, log: log, notes: newNotes(), patience: patience}
 }
 
 // Serves reports whether a path is the API's, for a listener that has others.
 func Serves(path string) bool {
-	return path == "/workers" || strings.HasPrefix(path, "/workers/") || path == "/flush_cache" || path == "/get_loads"
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return first == "workers" || first == "requests" || path == "/status" || path == "/flush_cache" || path == "/get_loads"
 }
 
 // A reply is what a request is answered with.
@@ -74,6 +76,11 @@ func (a *API) Handler(access Access) http.Handler {
 		{http.MethodPost, "/workers/{id}/undrain", a.undrain},
 		{http.MethodPost, "/flush_cache", a.flushCache},
 		{http.MethodGet, "/get_loads", a.loads},
+		{http.MethodGet, "/requests", a.running},
+		{http.MethodGet, "/requests/finished", a.finished},
+		{http.MethodGet, "/requests/next", a.next},
+		{http.MethodGet, "/requests/{id}", a.request},
+		{http.MethodGet, "/status", a.status},
 	} {
 		mux.Method(route.method, route.path, a.answering(access, route.serve))
 	}

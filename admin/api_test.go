@@ -54,7 +54,7 @@ func newDesk(t *testing.T, change func(*workers.Config)) *desk {
 	background(t, registry.Run)
 	t.Cleanup(registry.Close)
 	core, logs := observer.New(zapcore.InfoLevel)
-	d := &desk{t: t, registry: registry, api: New(registry, zap.New(core)), logs: logs, base: "http://admin"}
+	d := &desk{t: t, registry: registry, api: New(registry, unseen(), zap.New(core)), logs: logs, base: "http://admin"}
 	path := filepath.Join(t.TempDir(), "a.sock")
 	ln, err := net.Listen("unix", path)
 	if err != nil {

@@ -1,6 +1,7 @@
 // Package admin is what an operator may ask of a running daemon, and order it
-// to do: the workers API in smg's shapes, drain and undrain, and the engines'
-// caches and loads. It does not open listeners, and it is no part of what
+// to do: the workers API in smg's shapes, drain and undrain, the engines' caches
+// and loads, and the requests, each with how far it is and how its pair was
+// chosen. It does not open listeners, and it is no part of what
 // clients see.
 //
 // # Routes
@@ -15,6 +16,11 @@
 //	POST   /workers/{id}/undrain
 //	POST   /flush_cache           empties the prefix cache of every engine
 //	GET    /get_loads             what the engines said of themselves last
+//	GET    /requests              those that run, the oldest first (this and all below is ours)
+//	GET    /requests/finished     the last ones that have ended, the latest first
+//	GET    /requests/{id}         all with that ID
+//	GET    /requests/next         the first one after another one, for who watches
+//	GET    /status                the daemon, its workers and lines at one moment
 //
 // What changes something is answered 202: a new worker is looked at in the
 // background, and GET /workers/{id} says in job_status how far that is.

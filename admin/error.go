@@ -35,6 +35,9 @@ func noWorker(id string) *Error {
 	return &Error{Status: http.StatusNotFound, Code: codeNotFound, Message: "Worker " + shown(id) + " not found"}
 }
 
+// codeNoRequest is ours.
+const codeNoRequest = "REQUEST_NOT_FOUND"
+
 // maxShown bounds what is repeated of a request's own words, in bytes.
 const maxShown = 128
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -30,6 +31,8 @@ type Monitor struct {
 	judge *Judge
 	probe func(ctx context.Context, w *workers.Worker, path string) answer
 	route func(ctx context.Context, b bootstrap) (answer, route)
+
+	probes [2]struct{ good, bad atomic.Uint64 } // answered so, by role
 
 	mu       sync.Mutex // guards the following
 	patients map[*workers.Worker]*patient
@@ -161,6 +164,7 @@ func (m *Monitor) examine(ctx context.Context, w *workers.Worker, p *patient) {
 		bounded, cancel := context.WithTimeout(ctx, m.cfg.ProbeTimeout)
 		a = m.probe(bounded, w, m.cfg.ProbePath)
 		cancel()
+		m.count(w.Role, a.kind)
 		if a.kind == answering {
 			p.ward.lives(time.Now())
 		}
@@ -177,6 +181,17 @@ func (m *Monitor) examine(ctx context.Context, w *workers.Worker, p *patient) {
 	m.mu.Unlock()
 	m.judge.failing.Unlock()
 	p.ward.probes.flush()
+}
+
+// count counts a probe of a worker.
+func (m *Monitor) count(role workers.Role, kind answerKind) {
+	switch kind {
+	case answering:
+		m.probes[role].good.Add(1)
+	case failing:
+		m.probes[role].bad.Add(1)
+	case noAnswer:
+	}
 }
 
 // due returns when the worker is to be probed. One that is barred for its silence

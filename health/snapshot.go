@@ -7,10 +7,20 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"pdrouter/metrics"
+	"pdrouter/workers"
 )
 
+// Probes returns how workers' probes have been answered, as metrics show it.
+func (m *Monitor) Probes() metrics.Probes {
+	of := func(role workers.Role) metrics.ProbeCounts {
+		p := &m.probes[role]
+		return metrics.ProbeCounts{Good: p.good.Load(), Bad: p.bad.Load()}
+	}
+	return metrics.Probes{Prefill: of(workers.Prefill), Decode: of(workers.Decode)}
+}
+
 // Breakers returns the breakers as metrics show them: of every worker, and of
-// the pairs whose hand-off has failed once, sorted. A breaker whose open time is
+// the pairs that are not closed, of which there could be thousands, sorted. A breaker whose open time is
 // over stays open until a request tries it.
 func (j *Judge) Breakers() metrics.Breakers {
 	var all metrics.Breakers
@@ -18,7 +28,9 @@ func (j *Judge) Breakers() metrics.Breakers {
 		d := j.ward(s.Worker)
 		all.Workers = append(all.Workers, metrics.WorkerBreaker{Worker: s.Worker.URL, Breaker: d.breaker.show()})
 		for _, p := range d.allPairs() {
-			all.Pairs = append(all.Pairs, metrics.PairBreaker{Prefill: p.prefill.URL, Decode: p.decode.URL, Breaker: p.breaker.show()})
+			if b := p.breaker.show(); b.State != metrics.BreakerClosed {
+				all.Pairs = append(all.Pairs, metrics.PairBreaker{Prefill: p.prefill.URL, Decode: p.decode.URL, Breaker: b})
+			}
 		}
 	}
 	slices.SortFunc(all.Pairs, func(a, b metrics.PairBreaker) int {

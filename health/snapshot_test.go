@@ -22,12 +22,16 @@ func TestBreakersShowWhatHappened(t *testing.T) {
 		f.run(t, 0, 0, nil, nil)
 		times(10, func() { f.run(t, 0, 0, nil, sick()) })
 		f.run(t, 1, 1, nil, untaken())
+		if pairs := f.Breakers().Pairs; len(pairs) != 0 {
+			t.Errorf("pairs that are closed are shown: %+v", pairs)
+		}
+		times(9, func() { f.run(t, 1, 1, nil, untaken()) })
 		open := f.Breakers()
 		d := open.Workers[2]
 		if d.State != metrics.BreakerOpen || d.Failing != 10 || d.Failures != 10 || d.Successes != 1 || d.Moves[metrics.BreakerClosed][metrics.BreakerOpen] != 1 {
 			t.Errorf("the open one is shown as %+v", d)
 		}
-		if p := open.Pairs[0]; len(open.Pairs) != 1 || p.Prefill != "http://prefill1" || p.Decode != "http://decode1" || p.Failures != 1 {
+		if p := open.Pairs[0]; len(open.Pairs) != 1 || p.Prefill != "http://prefill1" || p.Decode != "http://decode1" || p.Failures != 10 || p.State != metrics.BreakerOpen {
 			t.Errorf("pairs are shown as %+v", open.Pairs)
 		}
 		time.Sleep(f.barOf(f.decode[0], workers.Breaking))

@@ -61,21 +61,22 @@ func WatchBreakers(reg prometheus.Registerer, look func() Breakers) {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
 	reg.MustRegister(&breakerCollector{
-		look:      look,
-		state:     desc("smg_worker_cb_state", "Circuit breaker state per worker (0=closed, 1=open, 2=half_open).", "worker"),
-		moves:     desc("smg_worker_cb_transitions_total", "Circuit breaker state transitions by worker, from, to.", "worker", "from", "to"),
-		outcomes:  desc("smg_worker_cb_outcomes_total", "Circuit breaker outcomes by worker and outcome (success/failure).", "worker", "outcome"),
-		failing:   desc("smg_worker_cb_consecutive_failures", "Current consecutive failure count per worker.", "worker"),
-		succeed:   desc("smg_worker_cb_consecutive_successes", "Current consecutive success count per worker.", "worker"),
-		pairState: desc("pdrouter_pair_cb_state", "Circuit breaker state per pair (0=closed, 1=open, 2=half_open), of pairs whose hand-off has failed once.", "prefill", "decode"),
-		pairMoves: desc("pdrouter_pair_cb_transitions_total", "Circuit breaker state transitions by pair, from, to.", "prefill", "decode", "from", "to"),
+		look:       look,
+		state:      desc("smg_worker_cb_state", "Circuit breaker state per worker (0=closed, 1=open, 2=half_open).", "worker"),
+		moves:      desc("smg_worker_cb_transitions_total", "Circuit breaker state transitions by worker, from, to.", "worker", "from", "to"),
+		outcomes:   desc("smg_worker_cb_outcomes_total", "Circuit breaker outcomes by worker and outcome (success/failure).", "worker", "outcome"),
+		failing:    desc("smg_worker_cb_consecutive_failures", "Current consecutive failure count per worker.", "worker"),
+		succeed:    desc("smg_worker_cb_consecutive_successes", "Current consecutive success count per worker.", "worker"),
+		readmitted: desc("smg_worker_cb_health_readmissions_total", "Times that an open circuit breaker ended early because the worker was well again: its engine had been started anew.", "worker"),
+		pairState:  desc("pdrouter_pair_cb_state", "Circuit breaker state per pair (0=closed, 1=open, 2=half_open), of pairs that are not closed.", "prefill", "decode"),
+		pairMoves:  desc("pdrouter_pair_cb_transitions_total", "Circuit breaker state transitions by pair, from, to, of pairs that are not closed.", "prefill", "decode", "from", "to"),
 	})
 }
 
 type breakerCollector struct {
 	look func() Breakers
 
-	state, moves, outcomes, failing, succeed, pairState, pairMoves *prometheus.Desc
+	state, moves, outcomes, failing, succeed, readmitted, pairState, pairMoves *prometheus.Desc
 }
 
 // Describe implements prometheus.Collector. It describes nothing: the series
@@ -92,6 +93,7 @@ func (c *breakerCollector) Collect(out chan<- prometheus.Metric) {
 		out <- count(c.outcomes, w.Failures, w.Worker, "failure")
 		out <- count(c.outcomes, w.Successes, w.Worker, "success")
 		transitions(out, c.moves, w.Breaker, w.Worker)
+		out <- count(c.readmitted, w.Moves[BreakerOpen][BreakerClosed], w.Worker)
 	}
 	for _, p := range all.Pairs {
 		out <- gauge(c.pairState, float64(p.State), p.Prefill, p.Decode)
@@ -112,8 +114,4 @@ func transitions(out chan<- prometheus.Metric, desc *prometheus.Desc, b Breaker,
 		labels := append(slices.Clip(of), m[0].String(), m[1].String())
 		out <- count(desc, b.Moves[m[0]][m[1]], labels...)
 	}
-}
-
-func count(desc *prometheus.Desc, n uint64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(n), labels...)
 }

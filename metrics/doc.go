@@ -11,6 +11,8 @@
 // # Invariants
 //
 //   - Events are counted when they happen; state is read when it is scraped.
+//   - What is not known is NaN: all series of a worker exist from the first
+//     scrape, and go with it.
 //   - Labels are closed sets or workers. A model is a label only if a worker
 //     serves it, a path only as the template of a route.
 //

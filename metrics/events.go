@@ -36,6 +36,19 @@ func (m *Metrics) LegEnded(role, worker string, o LegOutcome) {
 	m.legs.WithLabelValues(role, worker, string(o)).Inc()
 }
 
+// LegFailed counts a leg that ended with a server error of its worker, or
+// without an answer.
+func (m *Metrics) LegFailed(role string, timedOut bool) {
+	kind := "backend_error"
+	if timedOut {
+		kind = "timeout"
+	}
+	m.legErrors.WithLabelValues(role, connection, kind).Inc()
+}
+
+// KeyInHeader counts a request whose routing key a header has.
+func (m *Metrics) KeyInHeader() { m.keySources.WithLabelValues("header").Inc() }
+
 // Leased records how long an attempt waited for its pair.
 func (m *Metrics) Leased(wait time.Duration) { m.leaseWait.Observe(wait.Seconds()) }
 

@@ -62,14 +62,7 @@ func (c *kvCollector) Collect(out chan<- prometheus.Metric) {
 			{"replayed", w.Counts.Replayed},
 			{"reset", w.Counts.Resets},
 		} {
-			out <- prometheus.MustNewConstMetric(c.counts, prometheus.CounterValue, float64(k.count), w.Worker, k.kind)
+			out <- count(c.counts, k.count, w.Worker, k.kind)
 		}
 	}
-}
-
-func oneIf(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
 }

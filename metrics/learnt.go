@@ -1,13 +1,9 @@
 package metrics
 
-import (
-	"math"
-
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // A Learnt is what cache_aware has learnt, at the moment of a scrape. A number
-// that is not known yet is NaN, and has no series (I8).
+// that is not known yet is NaN (I8).
 type Learnt struct {
 	BytesPerToken float64 // of prompts
 	Workers       []LearntWorker
@@ -60,22 +56,17 @@ func (c *learntCollector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
 func (c *learntCollector) Collect(out chan<- prometheus.Metric) {
-	known := func(desc *prometheus.Desc, v float64, labels ...string) {
-		if !math.IsNaN(v) {
-			out <- gauge(desc, v, labels...)
-		}
-	}
 	all := c.look()
-	known(c.bytes, all.BytesPerToken)
+	out <- gauge(c.bytes, all.BytesPerToken)
 	for _, w := range all.Workers {
-		known(c.blocks, float64(w.Blocks), w.Worker, w.Role)
-		known(c.keeps, float64(w.Keeps), w.Worker, w.Role)
-		known(c.kept, w.Kept, w.Worker, w.Role)
+		out <- gauge(c.blocks, float64(w.Blocks), w.Worker, w.Role)
+		out <- gauge(c.keeps, float64(w.Keeps), w.Worker, w.Role)
+		out <- gauge(c.kept, w.Kept, w.Worker, w.Role)
 		if w.Role == "prefill" {
-			known(c.leg, w.LegSeconds, w.Worker)
-			known(c.token, w.TokenSeconds, w.Worker)
-			known(c.backlog, w.Backlog, w.Worker)
-			known(c.foreign, w.Foreign, w.Worker)
+			out <- gauge(c.leg, w.LegSeconds, w.Worker)
+			out <- gauge(c.token, w.TokenSeconds, w.Worker)
+			out <- gauge(c.backlog, w.Backlog, w.Worker)
+			out <- gauge(c.foreign, w.Foreign, w.Worker)
 		}
 	}
 }

@@ -1,11 +1,9 @@
 package metrics
 
 import (
-	"net/http"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // Metrics are the daemon's collectors. Make one with New and pass it down:
@@ -37,6 +35,11 @@ type Metrics struct {
 	untold       prometheus.Counter
 	answerEnds   *prometheus.CounterVec
 	legs         *prometheus.CounterVec
+	sent         *prometheus.CounterVec
+	legErrors    *prometheus.CounterVec
+	bodies       prometheus.Counter
+	keySources   *prometheus.CounterVec
+	discovery    discovery
 	departures   *prometheus.CounterVec
 	selections   *prometheus.CounterVec
 	policies     [2]string // of the prefill leg and the decode leg
@@ -45,6 +48,9 @@ type Metrics struct {
 	admission    admission
 	canaries     *prometheus.CounterVec
 
+	models *modelNames
+	fleet  *fleet // set by WatchState
+
 	mu    sync.RWMutex // guards works
 	works map[workKey]*Work
 }
@@ -52,11 +58,12 @@ type Metrics struct {
 // New registers the daemon's collectors on reg. It panics if they are
 // registered twice, which is a bug in cmd.
 func New(reg prometheus.Registerer, cfg Config) *Metrics {
-	m := &Metrics{works: map[workKey]*Work{}, policies: [...]string{cfg.PrefillPolicy, cfg.DecodePolicy}}
+	m := &Metrics{models: &modelNames{seen: map[string]bool{}}, works: map[workKey]*Work{}, policies: [...]string{cfg.PrefillPolicy, cfg.DecodePolicy}}
 	m.makeHTTP()
-	m.makeRouter()
+	m.makeRouter(reg)
 	m.makePD()
 	m.makeOurs()
+	m.makeWorkers()
 	for _, h := range []struct {
 		at   **prometheus.HistogramVec
 		name string
@@ -77,12 +84,13 @@ func New(reg prometheus.Registerer, cfg Config) *Metrics {
 	}
 	reg.MustRegister(m.httpRequests, m.httpResponses, m.routerRequests, m.routerErrors, m.upstream, m.tokens, m.rateLimit,
 		m.connectorMode, m.bootstrapFail, m.transferFail, m.droppedKeys, m.lateVerdicts, m.orphans, m.untold,
-		m.answerEnds, m.legs, m.departures, m.canaries, m.selections)
+		m.answerEnds, m.legs, m.departures, m.canaries, m.selections, m.sent, m.legErrors, m.keySources)
 	m.leaseWait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "pdrouter_lease_wait_seconds", Help: "Time that requests waited for a pair, once for each attempt.", Buckets: cfg.DurationBuckets,
 	})
 	reg.MustRegister(m.leaseWait)
 	m.prefix, m.retries, m.admission = newPrefix(reg), newRetries(reg), newAdmission(reg)
+	m.discovery = newDiscovery(reg, cfg)
 	return m
 }
 
@@ -95,7 +103,7 @@ func (m *Metrics) makeHTTP() {
 	m.rateLimit = counters("smg_http_rate_limit_total", "Requests that were let in, or refused because too much is held already.", "result")
 }
 
-func (m *Metrics) makeRouter() {
+func (m *Metrics) makeRouter(reg prometheus.Registerer) {
 	m.routerRequests = counters("smg_router_requests_total", "Routed requests, once each, before the first attempt.",
 		"router_type", "backend_type", "connection_mode", "model", "endpoint", "streaming")
 	m.routerErrors = counters("smg_router_request_errors_total", "Routed requests that failed, whatever the status.",
@@ -104,6 +112,9 @@ func (m *Metrics) makeRouter() {
 		"router_type", "status_code", "error_code")
 	m.selections = counters("smg_worker_selection_total", "Workers chosen, by role and policy, once for each leg of each attempt.",
 		"worker_type", "connection_mode", "model", "policy")
+	bodies := counters("smg_router_request_body_path_total", "Bodies of routed requests by whether they were read whole before a worker was chosen (buffered) and why; both legs need them, so they always are.", "path", "reason")
+	m.bodies = bodies.WithLabelValues("buffered", "pd")
+	reg.MustRegister(bodies)
 	m.tokens = counters("smg_router_tokens_total", "Tokens of prompts (input) and answers (output), as far as engines tell them in usage.",
 		"router_type", "backend_type", "model", "endpoint", "token_type")
 }
@@ -112,6 +123,14 @@ func (m *Metrics) makePD() {
 	m.connectorMode = counters("smg_pd_kv_connector_mode_total", "Attempts by the way in which KV is handed over.", "mode")
 	m.bootstrapFail = counter("smg_pd_bootstrap_failures_total", "Request bodies into which no hand-off keys could be put.")
 	m.transferFail = counter("smg_pd_kv_transfer_failures_total", "Prefill answers without the hand-off that decode needs: decode computed the prompt again.")
+}
+
+func (m *Metrics) makeWorkers() {
+	m.sent = counters("smg_worker_requests_total", "Legs sent to a worker, each time that one is sent.", "worker", "model")
+	m.legErrors = counters("smg_worker_errors_total", "Legs that ended with a server error of their worker or without an answer, of the leg that failed only.",
+		"worker_type", "connection_mode", "error_type")
+	m.keySources = counters("smg_routing_key_source_total", "Requests with a routing key, by where it was found.", "source")
+	m.keySources.WithLabelValues("header")
 }
 
 func (m *Metrics) makeOurs() {
@@ -134,13 +153,4 @@ func counter(name, help string) prometheus.Counter {
 
 func counters(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
-}
-
-// Handler serves what reg gathers at /metrics and /metrics/.
-func Handler(reg *prometheus.Registry) http.Handler {
-	mux := http.NewServeMux()
-	scrape := promhttp.HandlerFor(reg, promhttp.HandlerOpts{Registry: reg, EnableOpenMetrics: true})
-	mux.Handle("/metrics", scrape)
-	mux.Handle("/metrics/", scrape)
-	return mux
 }

@@ -3,7 +3,6 @@ package metrics
 import (
 	"bytes"
 	"flag"
-	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -13,27 +12,35 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 var update = flag.Bool("update", false, "write testdata/exposition.txt anew")
 
 // traffic counts one of everything.
-func traffic(t *testing.T) *prometheus.Registry {
+func traffic(t *testing.T) (*Metrics, *prometheus.Registry) {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
 	m := New(reg, Config{DurationBuckets: []float64{0.1, 1}, PrefillPolicy: "cache_aware", DecodePolicy: "least_load"})
-	WatchState(reg, State{
+	m.WatchState(reg, State{
 		Ages: func() []time.Duration { return []time.Duration{time.Second, 31 * time.Second, 48 * time.Hour} },
 		Crowd: func() Crowd {
-			return Crowd{Open: 9, Waiting: 3, Lacking: map[string]int{"slots": 0, "prefill": 1, "decode": 2}, Classes: map[string]int{"system": 0, "interactive": 1, "default": 2, "bulk": 0}}
+			return Crowd{Open: 9, Limit: 12, Waiting: 3, Lacking: map[string]int{"slots": 0, "prefill": 1, "decode": 2}, Classes: map[string]int{"system": 0, "interactive": 1, "default": 2, "bulk": 0}}
 		},
 		BufferedBytes: func() int64 { return 4096 },
 		RetryBudget:   func() float64 { return 99.2 },
 		Workers: func() []WorkerState {
 			return []WorkerState{
-				{URL: "http://p0", Role: "prefill", Models: []string{"m"}, Ready: true, InFlight: 2, CacheHits: 1000, CacheQueries: 4000},
-				{URL: "http://d0", Role: "decode", CacheHits: math.NaN(), CacheQueries: math.NaN()},
+				{
+					URL: "http://p0", Role: "prefill", Models: []string{"m"}, Ready: true, InFlight: 2, Polls: 7, Space: UnknownSpace(),
+					Engine: Engine{
+						Running: 1, Waiting: 2, TransferQueue: 3, Evictable: 4000, Usage: 0.5,
+						Preempted: math.NaN(), PromptTokens: 4096, GeneratedTokens: 50, TransferredIn: math.NaN(), Computed: 3000,
+						Transfers: 40, TransferSeconds: 2.5, TransferFailures: 1, TransfersExpired: 2, CacheHits: 1000, CacheQueries: 4000,
+						Generating: 5, HandOff: 0.0625, Transferred: 2e9,
+					},
+				},
+				{URL: "http://d0", Role: "decode", Draining: true, Most: 64, Space: Space{100000, 62000, 81000, -0.02, 120, 0.5}, Engine: UnknownEngine()},
+				{URL: "http://d1", Role: "decode", Models: []string{"m"}, Space: UnknownSpace(), Engine: Engine{Lost: true, Running: 3, Computed: 12}},
 			}
 		},
 	})
@@ -48,12 +55,11 @@ func traffic(t *testing.T) *prometheus.Registry {
 	WatchKVEvents(reg, func() []WorkerKV {
 		return []WorkerKV{{Worker: "http://p0", Followed: true, Exact: true, Counts: KVCounts{Stored: 9, Removed: 3, Gaps: 1, Replayed: 2}}, {Worker: "http://d0"}}
 	})
-	WatchKVSpace(reg, func() []WorkerSpace {
-		return []WorkerSpace{
-			{"http://d0", "decode", 100000, 62000, 81000, -0.02, 120, 0.5},
-			UnknownSpace("http://d1", "decode"),
-		}
+	WatchBranches(reg, func() PolicyBranches {
+		return PolicyBranches{&ConsistentBranches{7, 1}, &PrefixBranches{5, 2, 1}, &ManualBranches{6, 1, 2, 3, 8}}
 	})
+	WatchProbes(reg, func() Probes { return Probes{Prefill: ProbeCounts{9, 1}, Decode: ProbeCounts{8, 0}} })
+	WatchInfo(reg, Info{Version: "v1.0.0", Revision: "abc", Go: "go1.26", PrefillPolicy: "cache_aware", DecodePolicy: "least_load", Discovery: "file", MostRequests: "12"})
 	WatchLearnt(reg, func() Learnt {
 		return Learnt{BytesPerToken: 3.5, Workers: []LearntWorker{
 			{Worker: "http://p0", Role: "prefill", Blocks: 100, Keeps: 5000, Kept: 0.75, LegSeconds: 0.02, TokenSeconds: 0.0001, Backlog: 1.5, Foreign: 0.25},
@@ -67,6 +73,14 @@ func traffic(t *testing.T) *prometheus.Registry {
 	w := m.Work("m", "chat", "vllm-nixl", true)
 	w.Begun()
 	w.Attempted()
+	w.Sent("http://d0")
+	w.Sent("http://gone")
+	m.LegFailed("decode", false)
+	m.KeyInHeader()
+	m.Resent()
+	m.Admission("default", Admitted)
+	m.Discovered(3, 1, 4, 2*time.Millisecond)
+	m.NotDiscovered(2)
 	w.Prefilled(time.Second)
 	w.FirstToken(2*time.Second, time.Second, time.Second/2)
 	w.Succeeded(3 * time.Second)
@@ -101,7 +115,13 @@ func traffic(t *testing.T) *prometheus.Registry {
 	m.PrefillFound("http://gone", 1000, 512, 640)
 	m.LegEnded("prefill", "http://gone", LegOK)
 	m.Forget("http://gone")
-	return reg
+	return m, reg
+}
+
+func gathered(t *testing.T) prometheus.Gatherer {
+	t.Helper()
+	m, reg := traffic(t)
+	return m.Gatherer(reg)
 }
 
 // TestExposition compares all that is exported with a file, so that a changed
@@ -109,7 +129,8 @@ func traffic(t *testing.T) *prometheus.Registry {
 func TestExposition(t *testing.T) {
 	rec := httptest.NewRecorder()
 	req := httptest.NewRequest(http.MethodGet, "/metrics", nil)
-	Handler(traffic(t)).ServeHTTP(rec, req)
+	m, reg := traffic(t)
+	m.Handler(reg, nil).ServeHTTP(rec, req)
 	var kept bytes.Buffer
 	for line := range strings.Lines(rec.Body.String()) {
 		if !strings.Contains(line, "promhttp_") {
@@ -131,65 +152,9 @@ func TestExposition(t *testing.T) {
 	}
 }
 
-func TestNamesPassPromlint(t *testing.T) {
-	problems, err := testutil.GatherAndLint(traffic(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range problems {
-		if strings.HasPrefix(p.Metric, "smg_") {
-			continue // smg's names are as they are
-		}
-		t.Errorf("%s: %s", p.Metric, p.Text)
-	}
-}
-
-// TestSMGFamilies compares the smg families that are ours by now with what was
-// scraped from smg 1.13: type, labels and buckets.
-func TestSMGFamilies(t *testing.T) {
-	text, err := os.ReadFile("testdata/smg-1.13-families.tsv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs := map[string][]string{}
-	for line := range strings.Lines(string(text)) {
-		if f := strings.Split(strings.TrimSpace(line), "\t"); len(f) == 4 {
-			theirs[f[0]] = f
-		}
-	}
-	families, err := traffic(t).Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	shared := 0
-	for _, family := range families {
-		want, ok := theirs[family.GetName()]
-		if !ok {
-			continue
-		}
-		shared++
-		if kind := strings.ToLower(family.GetType().String()); kind != want[1] {
-			t.Errorf("%s is a %s, smg's is a %s", family.GetName(), kind, want[1])
-		}
-		var labels []string
-		for _, l := range family.GetMetric()[0].GetLabel() {
-			labels = append(labels, l.GetName())
-		}
-		if got := strings.Join(labels, ","); got != want[2] && want[2] != "-" {
-			t.Errorf("%s has the labels %s, smg's has %s", family.GetName(), got, want[2])
-		}
-	}
-	if shared < 10 {
-		t.Errorf("only %d families are shared with smg", shared)
-	}
-	got := strings.Trim(strings.Join(strings.Fields(strings.ReplaceAll(strings.Trim(fmt.Sprint(DefaultConfig().DurationBuckets), "[]"), " ", ",")), ","), ",")
-	if want := strings.TrimSuffix(theirs["smg_router_request_duration_seconds"][3], ",+Inf"); got != want {
-		t.Errorf("buckets = %s, smg's are %s", got, want)
-	}
-}
-
 func TestBothPathsAreScraped(t *testing.T) {
-	h := Handler(traffic(t))
+	m, reg := traffic(t)
+	h := m.Handler(reg, nil)
 	for _, path := range []string{"/metrics", "/metrics/"} { // BUG-086
 		rec := httptest.NewRecorder()
 		h.ServeHTTP(rec, httptest.NewRequest(http.MethodGet, path, nil))

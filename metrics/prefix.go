@@ -79,7 +79,7 @@ func (m *Metrics) PrefillFound(worker string, prompt, predicted, observed int64)
 
 // Forget drops the series of a worker that is gone.
 func (m *Metrics) Forget(worker string) {
-	for _, vec := range []*prometheus.CounterVec{m.legs, m.prefix.prompt, m.prefix.hit} {
+	for _, vec := range []*prometheus.CounterVec{m.legs, m.sent, m.prefix.prompt, m.prefix.hit} {
 		vec.DeletePartialMatch(prometheus.Labels{"worker": worker})
 	}
 }

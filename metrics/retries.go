@@ -14,6 +14,7 @@ type retries struct {
 	exhausted *prometheus.CounterVec
 	backoff   *prometheus.HistogramVec
 	denied    prometheus.Counter
+	resent    prometheus.Counter
 }
 
 func newRetries(reg prometheus.Registerer) retries {
@@ -26,7 +27,9 @@ func newRetries(reg prometheus.Registerer) retries {
 		}, []string{"attempt"}),
 		denied: counter("pdrouter_retries_denied_total", "Attempts that were not made because the budget for them was used up."),
 	}
-	reg.MustRegister(r.made, r.exhausted, r.backoff, r.denied)
+	resent := counters("smg_router_upstream_send_retries_total", "Legs sent once more, in a new attempt, because the pooled connection of the first was closed by its engine.", "router_type")
+	r.resent = resent.WithLabelValues(routerType)
+	reg.MustRegister(resent, r.made, r.exhausted, r.backoff, r.denied)
 	return r
 }
 
@@ -40,6 +43,10 @@ func (m *Metrics) Retried(endpoint string, attempts int, wait time.Duration) {
 
 // maxAttemptLabel bounds the values of the label attempt.
 const maxAttemptLabel = 10
+
+// Resent counts an attempt that was made once more because a pooled connection
+// had been closed.
+func (m *Metrics) Resent() { m.retries.resent.Inc() }
 
 // RetriesExhausted counts a request that failed after more than one attempt.
 func (m *Metrics) RetriesExhausted(endpoint string) {

@@ -39,7 +39,7 @@ type Work struct {
 }
 
 // Work returns the Work for a request. The model must be one that a worker
-// serves; what has no pair yet has the dialect "".
+// serves, or has served (see mostModels); what has no pair yet has the dialect "".
 func (m *Metrics) Work(model, endpoint, dialect string, streaming bool) *Work {
 	key := workKey{model, endpoint, dialect, streaming}
 	m.mu.RLock()
@@ -50,6 +50,8 @@ func (m *Metrics) Work(model, endpoint, dialect string, streaming bool) *Work {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	model = m.models.label(model)
+	key.model = model
 	if w := m.works[key]; w != nil {
 		return w
 	}
@@ -90,7 +92,10 @@ func engineOf(dialect string) (runtime, mode string) {
 }
 
 // Begun counts a request, once, before its first attempt.
-func (w *Work) Begun() { w.requests.Inc() }
+func (w *Work) Begun() {
+	w.requests.Inc()
+	w.m.bodies.Inc()
+}
 
 // Attempted counts an attempt by its way of handing over, and the choice of its
 // workers by the policies.
@@ -100,6 +105,9 @@ func (w *Work) Attempted() {
 		s.Inc()
 	}
 }
+
+// Sent counts a leg on its way to a worker.
+func (w *Work) Sent(worker string) { w.m.sent.WithLabelValues(worker, w.model).Inc() }
 
 // Succeeded counts a request that was answered in full after d.
 func (w *Work) Succeeded(d time.Duration) {

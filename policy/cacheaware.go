@@ -208,7 +208,7 @@ func (c *CacheAware) bestPrefill(v view, pool *workers.Pool, in partners) (at in
 		if in.count(len(pool.Prefill)) == 0 {
 			return -1, 0
 		}
-		return p.Pick(v.need, pool.Prefill, in), 0
+		return pick(p, workers.Prefill, v.need, pool.Prefill, in), 0
 	}
 	return c.ownPrefill(v, pool.Prefill, in)
 }
@@ -218,8 +218,11 @@ func (c *CacheAware) ownPrefill(v view, loads []*workers.Load, in partners) (at 
 	var best offer
 	hinted := hint(v.need, loads, in)
 	due := c.dueShares(loads, in)
+	x := v.need.Explain
+	begin(x, workers.Prefill, leastCost, inSeconds)
 	for i, l := range loads {
 		if !in.have(i) {
+			leaveOut(x, l, workers.LeftNoRoom)
 			continue
 		}
 		b := c.book(l)
@@ -228,11 +231,13 @@ func (c *CacheAware) ownPrefill(v view, loads []*workers.Load, in partners) (at 
 		if i == hinted {
 			o.cost -= o.work / hintShare
 		}
-		if x := v.need.Explain; x != nil {
-			x.Candidates = append(x.Candidates, workers.Candidate{Worker: l.Worker, Blocks: o.blocks, Wait: o.wait, Work: o.work, Cost: o.cost})
-		}
 		if l.Weight < 1 && b.credit < 0 && due {
+			leaveOut(x, l, workers.LeftWarming)
 			continue
+		}
+		if x != nil {
+			seen := o.candidate(l)
+			x.Add(&seen)
 		}
 		if at < 0 || o.better(best, cost, goesFirst(l, loads[at], i == hinted, at == hinted)) {
 			at, best = i, o
@@ -240,6 +245,10 @@ func (c *CacheAware) ownPrefill(v view, loads []*workers.Load, in partners) (at 
 		if at == i || o.cost < cost {
 			cost = o.cost
 		}
+	}
+	if x != nil && at >= 0 {
+		chosen := best.candidate(loads[at])
+		x.Keep(&chosen)
 	}
 	return at, cost
 }
@@ -306,9 +315,6 @@ func (c *CacheAware) commit(v view, pool *workers.Pool, best *workers.Choice) {
 		c.book(pool.Decode[best.Decode]).held.use(v.need.Prompt.Chain)
 	}
 	c.share(pool.Prefill, l)
-	if x := v.need.Explain; x != nil && x.Reason == "" {
-		x.Reason = "least cost: waiting and weighted work"
-	}
 }
 
 // backlog returns the mean backlog of the prefill workers.

@@ -16,7 +16,7 @@ func fleet(prefills, decodes int) []workers.Pool {
 		l.Seat = i
 	}
 	for i, l := range pool.Decode {
-		l.Worker.URL, l.Seat = fmt.Sprintf("http://decode-%d", i), prefills+i
+		l.Worker.Role, l.Worker.URL, l.Seat = workers.Decode, fmt.Sprintf("http://decode-%d", i), prefills+i
 	}
 	return []workers.Pool{pool}
 }
@@ -166,10 +166,10 @@ func TestCacheAwareExplains(t *testing.T) {
 	need := a.need(chain)
 	need.Explain = &x
 	c := a.c.Choose(need, a.pools)
-	if len(x.Candidates) != 3 || x.Reason == "" {
+	if len(listed(&x, workers.Prefill)) != 3 || x.Reason == "" {
 		t.Fatalf("the explanation is %+v", x)
 	}
-	for i, cand := range x.Candidates {
+	for i, cand := range listed(&x, workers.Prefill) {
 		if chosen := x.Candidates[c.Prefill]; cand.Cost < chosen.Cost {
 			t.Errorf("candidate %d costs %v, less than %v of the one chosen", i, cand.Cost, chosen.Cost)
 		}

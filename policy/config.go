@@ -37,6 +37,7 @@ type Config struct {
 	Assignment    string        // of manual: where a new key goes: random, min_load, min_group, or delegate, which is random unless Override
 	Override      bool          // whether manual has requests with a key, whatever the policy
 	Seed          uint64        // of what is random
+	Branches      *Branches     // count choices; nil: nobody does
 }
 
 // DefaultConfig returns the defaults; those of smg's policies are smg's.

@@ -31,6 +31,7 @@ type decider struct {
 	matches workers.Matches
 	now     time.Time
 	picked  uint64
+	explain *workers.Explanation
 }
 
 func (d *decider) decide(prompt []byte) workers.Choice {
@@ -40,6 +41,9 @@ func (d *decider) decide(prompt []byte) workers.Choice {
 	need := workers.Need{
 		Key: KeyOf(d.chain, d.block), At: d.now, Matches: &d.matches,
 		Prompt: workers.Prompt{Chain: d.chain, Block: d.block, Bytes: len(prompt)},
+	}
+	if need.Explain = d.explain; d.explain != nil {
+		d.explain.Reset()
 	}
 	d.c.Look(need.Prompt, &d.matches)
 	choice := d.c.Choose(need, d.pools)

@@ -46,17 +46,35 @@ func (c *CacheAware) scarce(need, room *workers.Need, pools []workers.Pool) (poo
 	if sum < scarceUse*float64(n) {
 		return -1, 0
 	}
-	if x := need.Explain; x != nil {
-		x.Reason = "decode first: its KV space is short"
+	if need.Explain != nil {
+		explainScarce(need.Explain, room, pools, pools[pool].Decode[decode])
 	}
 	return pool, decode
+}
+
+// explainScarce explains a choice of scarce.
+func explainScarce(x *workers.Explanation, room *workers.Need, pools []workers.Pool, chosen *workers.Load) {
+	begin(x, workers.Decode, mostSpace, inShares)
+	for i := range pools {
+		in := ofAny(&pools[i], workers.Decode, room)
+		for j, l := range pools[i].Decode {
+			c := plain(l)
+			if c.Cost = kvUse(l, 0); !in.have(j) {
+				c.LeftOut = workers.LeftNoRoom
+			}
+			x.Add(&c)
+		}
+	}
+	c := plain(chosen)
+	c.Cost = kvUse(chosen, 0)
+	x.Keep(&c)
 }
 
 // bestDecode returns the place of the decode worker with the least cost: load
 // beside the average, pressure on the KV cache, less what need not be pulled.
 func (c *CacheAware) bestDecode(need *workers.Need, pool *workers.Pool, in partners) int {
 	if p := c.other(workers.Decode, need); p != nil {
-		return p.Pick(need, pool.Decode, in)
+		return pick(p, workers.Decode, need, pool.Decode, in)
 	}
 	return c.ownDecode(need, pool.Decode, in)
 }
@@ -66,24 +84,36 @@ func (c *CacheAware) ownDecode(need *workers.Need, loads []*workers.Load, in par
 	average := float64(inFlight+1) / weight
 	tokens := float64(need.Prompt.Bytes) / c.ratio.value()
 	best, least := -1, 0.0
+	x := need.Explain
+	begin(x, workers.Decode, evenLoad, inLoads)
+	var chosen workers.Candidate
 	for i, l := range loads {
 		if !in.have(i) {
+			leaveOut(x, l, workers.LeftNoRoom)
 			continue
 		}
+		blocks := 0
 		cost := float64(l.InFlight+1) / l.Weight / average
 		if use := kvUse(l, tokens); use >= 0 {
 			cost += kvWeight * pressure(use)
 		}
 		if n := len(need.Prompt.Chain); n > 0 {
-			blocks := max(c.book(l).matched(l.Seat, need), c.shared.blocks(need.Prompt.Chain))
-			cost -= pullWeight * float64(blocks) / float64(n)
+			blocks = c.book(l).matched(l.Seat, need)
+			cost -= pullWeight * float64(max(blocks, c.shared.blocks(need.Prompt.Chain))) / float64(n)
+		}
+		seen := workers.Candidate{Worker: l.Worker, InFlight: l.InFlight, Blocks: blocks, Cost: cost}
+		if x != nil {
+			x.Add(&seen)
 		}
 		if best < 0 || cost < least-equalLoad || cost <= least+equalLoad && l.Picked < loads[best].Picked {
-			best = i
+			best, chosen = i, seen
 		}
 		if best == i || cost < least {
 			least = cost
 		}
+	}
+	if x != nil && best >= 0 {
+		x.Keep(&chosen)
 	}
 	return best
 }

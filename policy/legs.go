@@ -26,8 +26,8 @@ func (s *Legs) Choose(need workers.Need, pools []workers.Pool) workers.Choice {
 		c.Pool = emptiest(pools)
 	}
 	pool := &pools[c.Pool]
-	c.Prefill = s.Prefill.Pick(&s.need, pool.Prefill, partners{})
-	c.Decode = s.Decode.Pick(&s.need, pool.Decode, ofPrefill(pool, c.Prefill, nil))
+	c.Prefill = pick(s.Prefill, workers.Prefill, &s.need, pool.Prefill, partners{})
+	c.Decode = pick(s.Decode, workers.Decode, &s.need, pool.Decode, ofPrefill(pool, c.Prefill, nil))
 	return c
 }
 

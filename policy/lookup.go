@@ -13,8 +13,10 @@ const cacheAware = "cache_aware"
 // pickers are the policies for a leg, by name.
 func pickers() map[string]func(Config, *dice) Picker {
 	return map[string]func(Config, *dice) Picker{
-		"prefix_hash":        func(c Config, _ *dice) Picker { return PrefixHash{factor: c.LoadFactor, below: c.BalanceBelow} },
-		"consistent_hashing": func(c Config, _ *dice) Picker { return ConsistentHashing{factor: c.LoadFactor} },
+		"prefix_hash": func(c Config, _ *dice) Picker {
+			return PrefixHash{factor: c.LoadFactor, below: c.BalanceBelow, branches: c.Branches}
+		},
+		"consistent_hashing": func(c Config, _ *dice) Picker { return ConsistentHashing{factor: c.LoadFactor, branches: c.Branches} },
 		"power_of_two":       func(c Config, d *dice) Picker { return PowerOfTwo{c, d} },
 		"least_load":         func(c Config, _ *dice) Picker { return LeastLoad{c} },
 		"round_robin":        func(Config, *dice) Picker { return RoundRobin{} },

@@ -38,10 +38,14 @@ func newManual(cfg Config, d *dice) *Manual {
 func (m *Manual) Pick(need *workers.Need, loads []*workers.Load, in partners) int {
 	m.expire(need.At)
 	if need.Sticky == 0 || !need.Named {
+		m.cfg.Branches.count(NoKey)
 		return m.rest.Pick(need, loads, in)
 	}
 	a := m.keys[need.Sticky]
+	branch := KeyMoved
 	if a == nil {
+		branch = KeyNew
+		m.cfg.Branches.add(1)
 		if len(m.keys) >= m.cfg.MaxKeys {
 			m.drop(m.old.newer)
 		}
@@ -55,9 +59,11 @@ func (m *Manual) Pick(need *workers.Need, loads []*workers.Load, in partners) in
 	a.older.newer, a.newer.older = a, a
 	for i, l := range loads {
 		if l.Worker == a.worker && in.have(i) {
+			m.cfg.Branches.count(KeyThere)
 			return i
 		}
 	}
+	m.cfg.Branches.count(branch)
 	at := m.assign(need, loads, in)
 	a.worker = loads[at].Worker
 	return at
@@ -102,4 +108,5 @@ func (m *Manual) expire(now time.Time) {
 func (m *Manual) drop(a *assigned) {
 	a.older.newer, a.newer.older = a.newer, a.older
 	delete(m.keys, a.key)
+	m.cfg.Branches.add(-1)
 }

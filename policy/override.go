@@ -26,9 +26,6 @@ func (c *CacheAware) other(role workers.Role, need *workers.Need) Picker {
 	}
 	if m := c.keyed[role]; m != nil && need.Named {
 		p = m
-		if need.Explain != nil {
-			need.Explain.Reason = "routing key"
-		}
 	}
 	return p
 }

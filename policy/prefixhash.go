@@ -27,6 +27,8 @@ const loadFactor = 1.25
 type PrefixHash struct {
 	factor float64 // 0: loadFactor
 	below  int     // load up to which the bound does not hold
+
+	branches *Branches
 }
 
 // Choose implements workers.Chooser: both legs by the same key.
@@ -36,18 +38,39 @@ func (h PrefixHash) Choose(need workers.Need, pools []workers.Pool) workers.Choi
 		c.Pool = emptiest(pools)
 	}
 	pool := &pools[c.Pool]
-	c.Prefill = bounded(h).rendezvous(need.Key, pool.Prefill, partners{})
-	c.Decode = bounded(h).rendezvous(need.Key, pool.Decode, ofPrefill(pool, c.Prefill, nil))
+	c.Prefill = h.Pick(&need, pool.Prefill, partners{})
+	c.Decode = h.Pick(&need, pool.Decode, ofPrefill(pool, c.Prefill, nil))
 	return c
 }
 
 // Pick implements Picker.
 func (h PrefixHash) Pick(need *workers.Need, loads []*workers.Load, in partners) int {
-	return bounded(h).rendezvous(need.Key, loads, in)
+	at := bounded{h.factor, h.below}.rendezvous(need.Key, loads, in)
+	if h.branches != nil {
+		h.branches.count(h.branch(need.Key, loads, in, at))
+	}
+	return at
 }
 
-// bounded is rendezvous hashing with bounded loads.
-type bounded PrefixHash
+// branch returns why the worker at that place was picked.
+func (h PrefixHash) branch(key uint64, loads []*workers.Load, in partners, at int) Branch {
+	if key == 0 {
+		return WithoutPrompt
+	}
+	for i, l := range loads {
+		if i != at && in.have(i) && score(key, l) > score(key, loads[at]) {
+			return LoadWalk
+		}
+	}
+	return RingOwner
+}
+
+// bounded is rendezvous hashing with bounded loads: up to factor times the
+// average, 0 being loadFactor, and in any case up to below.
+type bounded struct {
+	factor float64
+	below  int
+}
 
 // rendezvous returns the place of the worker for key among those which are in.
 // The bound leaves at least one worker: the least loaded is never above the

@@ -92,61 +92,25 @@ func (b *Book) Ages(now time.Time) []time.Duration {
 	return ages
 }
 
-// Running returns the records of the requests that run, in no order.
+// Running returns the records of the requests that run, the oldest first.
 func (b *Book) Running() []View {
-	b.mu.Lock()
-	all := append([]*Request(nil), b.running...)
-	b.mu.Unlock()
-	views := make([]View, 0, len(all))
-	for _, r := range all {
-		// Meanwhile it may have ended, and may be the record of another one.
-		if v := r.View(); v.Running() {
-			views = append(views, v)
-		}
-	}
+	var views []View
+	b.Oldest(func(v *View) bool {
+		views = append(views, v.Clone())
+		return true
+	})
 	return views
 }
 
 // Ended returns the records of the last requests that have ended, at most that
 // many, the latest first.
 func (b *Book) Ended(most int) []View {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	most = min(most, len(b.ended))
-	views := make([]View, 0, most)
-	for i := range b.ended {
-		r := b.ended[(b.next+len(b.ended)-1-i)%len(b.ended)]
-		if r == nil || len(views) == most {
-			break
-		}
-		views = append(views, r.View())
-	}
-	return views
-}
-
-// Find returns the records of the requests with that ID, of which clients may
-// have given several the same: those that run, then those that have ended, the
-// latest first.
-func (b *Book) Find(id string) []View {
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	var views []View
-	add := func(r *Request) {
-		if r != nil && r.named(id) {
-			views = append(views, r.View())
+	b.Latest(func(v *View) bool {
+		if len(views) < most {
+			views = append(views, v.Clone())
 		}
-	}
-	for _, r := range b.running {
-		add(r)
-	}
-	for i := range b.ended {
-		add(b.ended[(b.next+len(b.ended)-1-i)%len(b.ended)])
-	}
+		return len(views) < most
+	})
 	return views
-}
-
-func (r *Request) named(id string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.view.ID == id
 }

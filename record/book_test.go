@@ -17,6 +17,7 @@ func TestEveryPhaseIsTimedAndAFurtherAttemptBeginsAnew(t *testing.T) {
 	r.Leased(Attempt{Leased: at(5), Prefill: "p0", Decode: "d0", Choice: Choice{Candidates: []Candidate{{Worker: "p0"}, {Worker: "p1"}}}})
 	r.Prefilled(at(20))
 	r.Over(at(30), "decode", "decode_upstream_error", "it died")
+	r.Again()
 	if v := r.View(); v.Phase != Admit || v.Attempts[0].Reason != "it died" || !v.Attempts[0].Prefilled.Equal(at(20)) {
 		t.Errorf("after an attempt that failed: phase %v, attempt %+v", v.Phase, v.Attempts[0])
 	}

@@ -19,5 +19,6 @@
 //
 // A [Book] and its records are safe for concurrent use: both legs of a request
 // write to its record while others read it. A [View] is a copy, and its reader's
-// own. No lock is held for longer than it takes to copy one record.
+// own. No lock is held for longer than it takes to copy one record, or to list all
+// of them.
 package record

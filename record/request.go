@@ -111,17 +111,20 @@ func (r *Request) Answers(now time.Time) {
 	r.reach(Relay, now)
 }
 
-// Over tells that the attempt has ended, and with which error, if with one. If
-// another is to follow, the request waits for its pair.
+// Over tells that the attempt has ended, and with which error, if with one.
 func (r *Request) Over(now time.Time, leg, code, reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a := r.last(); a != nil {
 		a.Ended, a.Leg, a.Code, a.Reason = now, leg, code, reason
 	}
-	if code != "" {
-		r.view.Phase = Admit
-	}
+}
+
+// Again tells that another attempt is to follow. The request waits for its pair.
+func (r *Request) Again() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.view.Phase = Admit
 }
 
 // Counts tells what engines said of the request.

@@ -68,21 +68,35 @@ type Attempt struct {
 
 // A Choice is how a pair came to be chosen.
 type Choice struct {
-	Reason     string
-	Waited     time.Duration
-	Candidates []Candidate
+	Reason       string    // by what the prefill worker was chosen
+	DecodeReason string    // likewise the decode worker
+	Units        [2]string // what Cost is in, of prefill and of decode; empty: nothing was compared by a number
+	Waited       time.Duration
+
+	Blocks     int // of the prompt, which Candidates are believed to hold some of; 0: it has no whole one, or the policy does not look
+	BlockBytes int // length of one
+
+	Candidates []Candidate // of very many, those that were nearest to being chosen
+	Unlisted   int         // how many more there were
 }
 
 // A Candidate is a worker as the policy saw it.
 type Candidate struct {
-	Worker string // its ID
-	Role   string
-	Chosen bool
+	Worker   string // its ID
+	Role     string
+	Chosen   bool
+	InFlight int // requests that it had
 
-	Blocks int           // of the prompt, believed to be in its cache
+	Blocks int           // of the prompt, believed to be in its cache; below 0: that was not asked
 	Wait   time.Duration // behind what was there before
 	Work   time.Duration // of the request itself
-	Cost   float64       // what was compared, in seconds or in the policy's own measure; the least was chosen
+
+	// Cost is what was compared, in the unit that the Choice has for the role;
+	// the least was chosen, among nearly equal ones by other reasons. NaN: there
+	// was no number.
+	Cost float64
+
+	LeftOut string // why it could not be chosen; empty: it could
 }
 
 // Name returns what a phase is called for this request. Of an answer in JSON

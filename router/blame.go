@@ -46,9 +46,22 @@ func (a *attempt) end(l *leg, err error) {
 	case !isFault:
 		label = metrics.LegCanceled
 	}
+	if isFault {
+		a.countError(l, fault, err)
+	}
 	l.done = true
 	a.h.met.LegEnded(l.role.String(), l.lease.Worker.URL, label) // before the worker may be gone
 	l.lease.Done(outcome)
+}
+
+// countError counts a leg whose worker failed: with a server error, or without
+// an answer.
+func (a *attempt) countError(l *leg, fault *workers.Fault, err error) {
+	e, isError := errors.AsType[*Error](err)
+	if isError && e.Status < http.StatusInternalServerError {
+		return // too many requests
+	}
+	a.h.met.LegFailed(l.role.String(), errors.Is(fault, errNoToken) || isError && e.Status == http.StatusGatewayTimeout)
 }
 
 // judge returns the outcome of a leg as its lease takes it. A leg that we

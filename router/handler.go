@@ -97,6 +97,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.S
 // Drain makes /readiness say that no new request should be sent here.
 func (h *Handler) Drain() { h.draining.Store(true) }
 
+// Draining reports whether Drain was called.
+func (h *Handler) Draining() bool { return h.draining.Load() }
+
 // Wait returns when the calls to engines that outlive their request have ended.
 // None begins any more from when it is called.
 func (h *Handler) Wait() {

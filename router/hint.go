@@ -19,6 +19,7 @@ import (
 func (h *Handler) hintOf(r *http.Request, req *transfer.Request) (sticky uint64, named bool) {
 	for _, name := range h.cfg.RoutingKeyHeaders {
 		if value := bounded(r.Header.Get(name)); value != "" {
+			h.met.KeyInHeader()
 			return policy.StickyOf(value), true
 		}
 	}

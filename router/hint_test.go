@@ -5,12 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"pdrouter/metrics"
 	"pdrouter/policy"
 	"pdrouter/transfer"
 )
 
 func TestHintOf(t *testing.T) {
-	h := &Handler{cfg: Config{RoutingKeyHeaders: canonical([]string{"x-first", "x-second"})}}
+	h := &Handler{met: metrics.Discard(), cfg: Config{RoutingKeyHeaders: canonical([]string{"x-first", "x-second"})}}
 	long := strings.Repeat("x", maxField+1)
 	tests := []struct {
 		name   string

@@ -35,6 +35,7 @@ type leg struct {
 func (a *attempt) send(l *leg, written transfer.Leg) (*exchange.Answer, error) {
 	l.reached = true
 	worker := l.lease.Worker
+	a.work.Sent(worker.URL)
 	if l.role == workers.Decode {
 		l.lease.Sent()
 		a.call.rec.Sent(time.Now())

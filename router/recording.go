@@ -7,9 +7,6 @@ import (
 	"pdrouter/workers"
 )
 
-// mostCandidates bounds how many workers are recorded that a choice saw.
-const mostCandidates = 16
-
 // closeRecord closes the record of c.
 func (h *Handler) closeRecord(c *call) {
 	end := record.End{At: time.Now(), Status: c.w.status, Bytes: c.w.bytes, Keep: c.keep}
@@ -36,28 +33,27 @@ func (t *trial) recordNeed() {
 func (t *trial) recordLease(now time.Time, waited time.Duration) {
 	p := &t.pair
 	prefill, decode := p.Prefill.Worker, p.Decode.Worker
-	print := t.call.print
-	print.seen = candidates(print.seen[:0], t.need.Explain, p)
+	print, x := t.call.print, t.need.Explain
+	print.seen = candidates(print.seen[:0], x, p)
+	choice := record.Choice{
+		Reason: x.Reason, DecodeReason: x.DecodeReason, Units: x.Units, Waited: waited, Candidates: print.seen, Unlisted: x.Unlisted,
+		Blocks: len(t.need.Prompt.Chain), BlockBytes: t.need.Prompt.Block,
+	}
 	t.call.rec.Leased(record.Attempt{
-		Prefill: prefill.ID, PrefillURL: prefill.URL, Decode: decode.ID, DecodeURL: decode.URL, Reserved: p.Reserved, Leased: now,
-		Choice: record.Choice{Reason: t.need.Explain.Reason, Waited: waited, Candidates: print.seen},
+		Prefill: prefill.ID, PrefillURL: prefill.URL, Decode: decode.ID, DecodeURL: decode.URL, Reserved: p.Reserved, Leased: now, Choice: choice,
 	})
 	if p.Waited {
 		t.call.rec.Lacks(p.Lacked.String())
 	}
 }
 
-// candidates adds to out what x says of the workers that a choice saw, but not
-// of all of very many.
+// candidates adds to out what x says of the workers that a choice saw.
 func candidates(out []record.Candidate, x *workers.Explanation, p *workers.Pair) []record.Candidate {
 	for i := range x.Candidates {
 		c := &x.Candidates[i]
-		chosen := c.Worker == p.Prefill.Worker || c.Worker == p.Decode.Worker
-		if len(out) >= mostCandidates && !chosen {
-			continue
-		}
 		out = append(out, record.Candidate{
-			Worker: c.Worker.ID, Role: c.Worker.Role.String(), Chosen: chosen, Blocks: c.Blocks, Wait: c.Wait, Work: c.Work, Cost: c.Cost.Seconds(),
+			Worker: c.Worker.ID, Role: c.Worker.Role.String(), Chosen: c.Worker == p.Prefill.Worker || c.Worker == p.Decode.Worker,
+			InFlight: c.InFlight, Blocks: c.Blocks, Wait: c.Wait, Work: c.Work, Cost: c.Cost, LeftOut: c.LeftOut,
 		})
 	}
 	return out

@@ -105,6 +105,7 @@ func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
 			return err
 		}
 		if t.isLost(last) {
+			c.rec.Again()
 			continue
 		}
 		if err := t.pause(last); err != nil {
@@ -124,8 +125,29 @@ func (t *trial) countWait(waited time.Duration, err error) {
 		met.Shed(shed.Shortage.String(), shed.TimedOut)
 		lacked, end = shed.Shortage, metrics.WaitShed
 	}
+	if came, known := cameOut(err); known && t.tries+t.stale == 0 {
+		met.Admission(Class(t.need.Class).String(), came)
+	}
 	if t.pair.Waited {
 		met.Waited(lacked.String(), end, waited)
+	}
+}
+
+// cameOut returns what became of a request that asked for a pair. Of one for
+// which there is none it is not said.
+func cameOut(err error) (end metrics.Admission, known bool) {
+	shed, isShed := errors.AsType[*workers.ShedError](err)
+	switch {
+	case err == nil:
+		return metrics.Admitted, true
+	case isShed && shed.TimedOut:
+		return metrics.RejectedTimeout, true
+	case isShed:
+		return metrics.RejectedFull, true
+	case errors.Is(err, context.Canceled):
+		return metrics.ClientCancelled, true
+	default:
+		return "", false
 	}
 }
 
@@ -145,6 +167,7 @@ func (t *trial) isLost(e *Error) bool {
 		return false
 	}
 	t.stale++
+	t.h.met.Resent()
 	return true
 }
 
@@ -162,6 +185,7 @@ func (t *trial) pause(e *Error) error {
 	}
 	wait := t.h.cfg.Retries.wait(t.tries)
 	t.h.met.Retried(endpointLabel(t.req.Endpoint()), t.tries, wait)
+	t.call.rec.Again()
 	if !sleep(ctx, wait) {
 		return errClientGone
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -76,7 +77,7 @@ func (n *counts) setBounds(dialect string) {
 type histogram struct {
 	bounds  []float64
 	buckets []atomic.Uint64 // one more than bounds
-	nanos   atomic.Int64    // the sum, in billionths
+	sum     atomic.Uint64   // of the values, as the bits of a float64
 }
 
 func (h *histogram) setBounds(bounds []float64) {
@@ -89,8 +90,16 @@ func (h *histogram) observe(v float64) {
 		i++
 	}
 	h.buckets[i].Add(1)
-	h.nanos.Add(int64(v * 1e9))
+	for {
+		bits := h.sum.Load()
+		if h.sum.CompareAndSwap(bits, math.Float64bits(math.Float64frombits(bits)+v)) {
+			return
+		}
+	}
 }
+
+// total returns the sum of the values.
+func (h *histogram) total() float64 { return math.Float64frombits(h.sum.Load()) }
 
 // plus returns a copy of h with what another one of its kind has counted.
 func (h *histogram) plus(o *histogram) *histogram {
@@ -99,7 +108,7 @@ func (h *histogram) plus(o *histogram) *histogram {
 	for i := range sum.buckets {
 		sum.buckets[i].Store(h.buckets[i].Load() + o.buckets[i].Load())
 	}
-	sum.nanos.Store(h.nanos.Load() + o.nanos.Load())
+	sum.sum.Store(math.Float64bits(h.total() + o.total()))
 	return sum
 }
 
@@ -112,7 +121,7 @@ func (h *histogram) times(factor float64) *histogram {
 	for i := range h.buckets {
 		scaled.buckets[i].Store(h.buckets[i].Load())
 	}
-	scaled.nanos.Store(int64(float64(h.nanos.Load()) * factor))
+	scaled.sum.Store(math.Float64bits(h.total() * factor))
 	return scaled
 }
 

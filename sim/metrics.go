@@ -83,7 +83,7 @@ func (p *page) histogramSamples(name, labels string, h *histogram) {
 		p.sample(name+"_bucket", joinLabels(labels, `le="`+le+`"`), float64(count))
 	}
 	p.sample(name+"_count", labels, float64(count))
-	p.sample(name+"_sum", labels, float64(h.nanos.Load())/1e9)
+	p.sample(name+"_sum", labels, h.total())
 }
 
 // joinLabels puts two lists of labels into one, sorted by name, as the Python

@@ -17,6 +17,7 @@ func (e *Engine) sglangMetrics(p *page) {
 	}
 	if e.cfg.Role == Prefill {
 		p.histogram("sglang:kv_transfer_latency_ms", n.transferTime.times(1e3))
+		p.histogram("sglang:kv_transfer_total_mb", n.transferVolume.times(1.0/(1<<20)))
 	}
 	e.sglangPrefillTokens(p, st)
 	p.family("sglang:realtime_tokens_total", "counter")

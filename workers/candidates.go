@@ -55,6 +55,7 @@ func (r *Registry) candidatesLocked(pools []Pool, need *Need, now time.Time) []P
 func (r *Registry) siftLocked(pools []Pool, s sieve) []Pool {
 	m := &r.scratch
 	m.pools, m.loads, m.bits = m.pools[:0], m.loads[:0], m.bits[:0]
+	r.sifts++
 	if len(r.pairBars) > 0 {
 		r.pairBars = slices.DeleteFunc(r.pairBars, func(b pairBar) bool { return !b.until.After(s.now) })
 	}
@@ -88,6 +89,7 @@ func (r *Registry) takeLocked(loads []*Load, s sieve) []*Load {
 		if !w.warmFrom.IsZero() {
 			r.warmLocked(w, s.now)
 		}
+		l.sifted = r.sifts
 		m.loads = append(m.loads, l)
 	}
 	return m.loads[begin:len(m.loads):len(m.loads)]

@@ -74,7 +74,8 @@ type Load struct {
 	// Space is that of a decode worker. Nil: it has space for everything.
 	Space Space
 
-	place, parted int // among the candidates of one pick, see Pool
+	place, parted int    // among the candidates of one pick, see Pool
+	sifted        uint64 // the last sift that let it through
 }
 
 // A Space knows a worker's KV cache. Its methods are called under the registry's

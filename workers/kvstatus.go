@@ -27,10 +27,7 @@ func (l *ledger) status(now time.Time) KV {
 		nan := math.NaN()
 		return KV{Capacity: nan, Used: nan, Reserved: nan, Free: nan, Drift: nan, SecondsFull: nan}
 	}
-	l.mark(l.advance(now))
-	if l.steps-l.looked > outlookLasts {
-		l.look()
-	}
+	l.mark(l.advance(now)) // the outlook stays, and may be as old as the last report: to look takes long
 	_, all := l.needs(&l.outlook, l.seen())
 	return KV{
 		Capacity:    l.capacity,

@@ -69,6 +69,7 @@ func (r *Registry) Lease(ctx context.Context, need Need, pair *Pair) error {
 		w.Need.Matches = &w.matches
 	}
 	for range maxPicks {
+		need.Explain.Reset() // of a choice that the Judge refused
 		if err := r.await(ctx, w); err != nil {
 			return err
 		}
@@ -91,6 +92,7 @@ func (r *Registry) putWaiter(w *waiter) {
 // grantLocked grants w the leases of the pair that was chosen among pools.
 func (r *Registry) grantLocked(w *waiter, pools []Pool, c Choice) {
 	pool, pair := &pools[c.Pool], w.pair
+	r.explainLocked(&w.Need)
 	pair.tenant = w.Need.Tenant
 	pair.Dialect, pair.prompt, pair.Expect = pool.Dialect, w.Need.Prompt, c.Expect
 	r.leaseLocked(pair, pool.Prefill[c.Prefill], pool.Decode[c.Decode])

@@ -117,26 +117,3 @@ type Learner interface {
 	// another one.
 	Gone(seat int)
 }
-
-// An Explanation is how a choice came about. A Chooser fills it in when a Need
-// has one. Its memory may be used again.
-type Explanation struct {
-	Reason     string
-	Candidates []Candidate
-}
-
-// Reset empties x. A nil x is none.
-func (x *Explanation) Reset() {
-	if x != nil {
-		x.Reason, x.Candidates = "", x.Candidates[:0]
-	}
-}
-
-// A Candidate is a worker as it was seen by one choice.
-type Candidate struct {
-	Worker *Worker
-	Blocks int           // believed to be in its cache
-	Wait   time.Duration // behind what was there before
-	Work   time.Duration // of the request itself
-	Cost   time.Duration // what was compared; the least was chosen
-}

@@ -297,6 +297,9 @@ func compare(t *testing.T, dialect, role string, e *sim.Engine) {
 	}
 }
 
+// simKVBytes is how many bytes of KV a token of a simulated engine has.
+const simKVBytes = 23040
+
 // held is the Report of an engine that holds what st says.
 func held(dialect, role string, st sim.Stats) Report {
 	r := unknown()
@@ -312,9 +315,9 @@ func held(dialect, role string, st sim.Stats) Report {
 		r.TransferredIn, r.Preempted = float64(st.ReceivedTokens), float64(st.Preemptions)
 		r.PromptTokens = float64(st.FirstComputed + st.HitTokens + st.ReceivedTokens)
 		r.TransferFailures, r.TransferExpired = float64(st.FailedTransfers), float64(st.ExpiredHolds)
-		r.Transfers = 0 // of prefill: it is decode that fetches
+		r.Transfers, r.TransferBytes = 0, 0 // of prefill: it is decode that fetches
 		if role == sim.Decode {
-			r.Transfers = float64(st.Transfers)
+			r.Transfers, r.TransferBytes = float64(st.Transfers), float64(st.ReceivedTokens*simKVBytes)
 		}
 		return r
 	}
@@ -322,7 +325,7 @@ func held(dialect, role string, st sim.Stats) Report {
 	r.TransferQueue = float64(st.Requests) - r.Running
 	r.Waiting = r.TransferQueue
 	if role == sim.Prefill {
-		r.Transfers = float64(st.Transfers)
+		r.Transfers, r.TransferBytes = float64(st.Transfers), float64(st.PromptTokens*simKVBytes)
 	} else {
 		r.CacheQueryTokens, r.CacheHitTokens = 0, 0
 	}

@@ -79,6 +79,7 @@ ComputedLocally 139
 Transfers 38
 TransferSeconds 5.416954253
 TransferFailures 8
+TransferBytes 25528320
 ProcessSeconds 2.85
 `},
 		{"sglang/metrics.decode.txt", sglangReadings(), `
@@ -117,6 +118,7 @@ Transfers 0
 TransferSeconds 0
 TransferFailures 0
 TransferExpired 6
+TransferBytes 0
 ProcessSeconds 28.54
 Started 2026-11-30T11:57:58Z
 `},
@@ -139,6 +141,7 @@ Transfers 20
 TransferSeconds 1.151566
 TransferFailures 2
 TransferExpired 0
+TransferBytes 103219200
 ProcessSeconds 22.29
 Started 2026-11-30T11:57:58Z
 `},

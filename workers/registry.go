@@ -35,6 +35,7 @@ type Registry struct {
 	pairBars []pairBar         // those that have not ended, and some that have
 	clock    uint64            // counts leases
 	scratch  scratch
+	sifts    uint64             // how often candidates were gathered
 	queues   map[string]*queue  // of the requests that wait, by model
 	now      time.Time          // of what is being served
 	habits   map[string]*habits // of requests, by model
@@ -98,7 +99,7 @@ func (r *Registry) newWorker(spec Spec) (*Worker, error) {
 	if spec.APIKey == "" {
 		spec.APIKey = r.cfg.APIKey
 	}
-	w := &Worker{Spec: spec, Peer: peer, reason: "not looked at yet", told: make(chan struct{}, 1), stop: func() {}, kv: &kvNotes{}}
+	w := &Worker{Spec: spec, Peer: peer, pace: noPace(), reason: "not looked at yet", told: make(chan struct{}, 1), stop: func() {}, kv: &kvNotes{}}
 	w.load = Load{Worker: w, Weight: 1, MostInFlight: r.cfg.Admission.PrefillMaxInFlight}
 	if spec.Role == Decode {
 		w.room = room{ledger: &w.ledger, now: &r.now}
@@ -178,16 +179,29 @@ func (r *Registry) Models() []string {
 }
 
 // Statuses returns the status of every worker, in the order in which they were
-// added.
+// added. Each is of a moment of its own, so that requests which want the lock wait
+// for one worker at the most; the set of workers is that of one moment.
 func (r *Registry) Statuses() []Status {
-	now := time.Now()
+	for {
+		if out, same := r.statuses(time.Now()); same {
+			return out
+		}
+	}
+}
+
+// statuses returns the status of every worker, and whether they are still the
+// same at the end.
+func (r *Registry) statuses(now time.Time) (out []Status, same bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	out := make([]Status, len(r.all))
-	for i, w := range r.all {
+	all := slices.Clone(r.all)
+	out = make([]Status, len(all))
+	for i, w := range all {
 		out[i] = r.statusLocked(w, now)
+		r.mu.Unlock()
+		r.mu.Lock()
 	}
-	return out
+	return out, slices.Equal(all, r.all)
 }
 
 // Get returns the status of the worker with that ID, if it is there.
@@ -209,7 +223,7 @@ func (r *Registry) statusLocked(w *Worker, now time.Time) Status {
 	}
 	s := Status{
 		Worker: w, State: w.state(), Reason: w.reason, Unfit: w.unfit, InFlight: w.load.InFlight, Removed: w.removed,
-		Bars: w.barsLocked(now), Weight: w.load.Weight, Report: w.report, Unread: w.unread,
+		Bars: w.barsLocked(now), Weight: w.load.Weight, Report: w.report, Pace: w.pace, Polls: w.polls, Unread: w.unread, Most: w.load.MostInFlight,
 		Bootstrap: w.bootstrap, KVSpace: w.ledger.status(now), KV: w.kv.state(),
 	}
 	if w.facts != nil {

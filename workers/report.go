@@ -41,6 +41,7 @@ type Report struct {
 	TransferSeconds  float64 // total time of these
 	TransferFailures float64 // total of hand-offs that failed
 	TransferExpired  float64 // total of hand-offs that decode did not fetch in time
+	TransferBytes    float64 // total of bytes that hand-offs moved
 
 	ProcessSeconds float64 // total of CPU time of the engine's processes; it falls with a restart
 }
@@ -53,7 +54,7 @@ func unknown() Report {
 		Running: nan, Waiting: nan, TransferQueue: nan, Preempted: nan,
 		CacheHitTokens: nan, CacheQueryTokens: nan,
 		PromptTokens: nan, GeneratedTokens: nan, TransferredIn: nan, ComputedLocally: nan,
-		Transfers: nan, TransferSeconds: nan, TransferFailures: nan, TransferExpired: nan,
+		Transfers: nan, TransferSeconds: nan, TransferFailures: nan, TransferExpired: nan, TransferBytes: nan,
 		ProcessSeconds: nan,
 	}
 }

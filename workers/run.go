@@ -85,6 +85,9 @@ func spread(d time.Duration) time.Duration {
 // once for each reason, and does not change the worker's state: health judges by
 // more than that.
 func (r *Registry) readReport(ctx context.Context, w *Worker) {
+	r.mu.Lock()
+	w.polls++
+	r.mu.Unlock()
 	asking, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
 	defer cancel()
 	now, err := r.read(asking, w)
@@ -99,7 +102,7 @@ func (r *Registry) readReport(ctx context.Context, w *Worker) {
 	r.mu.Lock()
 	before := w.report
 	if told {
-		w.report = now
+		w.report, w.pace = now, paceOf(&before, &now)
 		w.load.Report = &now
 		r.takeReportLocked(w, time.Now())
 		r.serveAllLocked() // there may be more room than was known

@@ -121,6 +121,9 @@ func sglangReadings() []reading {
 		{"TransferFailures", func(f *figures) *float64 { return &f.TransferFailures }, []source{
 			{names: []string{"sglang:num_bootstrap_failed_reqs_total", "sglang:num_transfer_failed_reqs_total"}},
 		}},
+		{"TransferBytes", func(f *figures) *float64 { return &f.TransferBytes }, []source{
+			{names: []string{"sglang:kv_transfer_total_mb_sum"}, times: 1 << 20},
+		}},
 		{"ProcessSeconds", func(f *figures) *float64 { return &f.ProcessSeconds }, named("sglang:process_cpu_seconds_total")},
 	}
 }

@@ -86,6 +86,7 @@ func vllmReadings() []reading {
 		{"TransferSeconds", func(f *figures) *float64 { return &f.TransferSeconds }, named("vllm:nixl_xfer_time_seconds_sum")},
 		{"TransferFailures", func(f *figures) *float64 { return &f.TransferFailures }, named("vllm:nixl_num_failed_transfers_total")},
 		{"TransferExpired", func(f *figures) *float64 { return &f.TransferExpired }, named("vllm:nixl_num_kv_expired_reqs_total")},
+		{"TransferBytes", func(f *figures) *float64 { return &f.TransferBytes }, named("vllm:nixl_bytes_transferred_sum")},
 		{"ProcessSeconds", func(f *figures) *float64 { return &f.ProcessSeconds }, named("process_cpu_seconds_total")},
 	}
 }

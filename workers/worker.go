@@ -45,6 +45,8 @@ type Worker struct {
 	warmFrom      time.Time // since when it is being warmed; zero if it is not
 
 	report Report
+	pace   Pace
+	polls  uint64 // reports asked for
 	unread string // why the last report could not be read; empty if it was
 
 	bars    []Bar     // one of each cause at most
@@ -153,7 +155,10 @@ type Status struct {
 	Bars     []Bar   // those in force
 	Weight   float64 // its share of the load, below 1 while it is being warmed
 	Report   Report  // the last one read; At is zero if none was
+	Pace     Pace    // between the last two
+	Polls    uint64  // how often one was asked for
 	KVSpace  KV      // of a decode worker
+	Most     int     // what bounds InFlight; 0: nothing does
 	Unread   string  // why the last report could not be read
 	KV       KVState // what was heard of its KV events
 

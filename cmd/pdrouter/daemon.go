@@ -53,6 +53,7 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 	}
 	cfg.Exchange.TLS = tlsForWorkers
 	cfg.Choosing.Seed = rand.Uint64() // so that routers beside one another differ in what is random
+	cfg.Choosing.Branches = new(policy.Branches)
 	prefill, decode := cfg.legPolicies()
 	chooser, ok := policy.New(prefill, decode, cfg.Choosing)
 	if !ok {
@@ -66,16 +67,18 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 	judge := health.NewJudge(cfg.Health, d.registry, d.heed)
 	d.registry.SetJudge(judge)
 	d.monitor = health.NewMonitor(judge)
+	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
+	d.met = metrics.New(d.collected, cfg.Metrics)
 	if cfg.DiscoveryProvider == fromFile {
-		d.discovery = newDiscovery(cfg, d.registry, log)
+		d.discovery = newDiscovery(cfg, d.registry, d.met, log)
 		if err := d.discovery.read(); err != nil {
 			return nil, asConfigFault(err)
 		}
 	}
-	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
-	d.met = metrics.New(d.collected, cfg.Metrics)
 	d.handler = router.New(cfg.Router, d.registry, d.met, log) //nolint:contextcheck // requests get their contexts from net/http
-	d.admin = admin.New(d.registry, log)
+	d.admin = admin.New(d.registry, admin.Seen{
+		Book: d.handler.Records(), Breakers: judge.Breakers, Draining: d.handler.Draining, Started: time.Now(), Version: build().Version,
+	}, log)
 	d.canaries = health.NewCanaries(judge, d.handler.Canary)
 	d.watchdog = newWatchdog(d.registry.Alive)
 	d.watch(judge, chooser)
@@ -106,8 +109,9 @@ func (d *daemon) run(ctx context.Context) error {
 		defer stopSide()
 		return d.serveClients(ctx)
 	})
+	page := d.met.Handler(d.collected, zap.NewStdLog(d.log.Named("metrics")))
 	for _, ln := range append([]net.Listener{d.scrape}, d.moreScrape...) {
-		g.Go(func() error { return d.serveSide(side, ln, metrics.Handler(d.collected)) })
+		g.Go(func() error { return d.serveSide(side, ln, page) })
 	}
 	if d.probe != nil {
 		for _, ln := range append([]net.Listener{d.probe}, d.moreProbes...) {

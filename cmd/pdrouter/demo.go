@@ -232,5 +232,5 @@ func (d *demo) onClock(t time.Duration) time.Duration {
 // merely kept to be found again.
 func (d *demo) kvBar(st sim.Stats, columns int) string {
 	total := float64(max(st.TotalBlocks, 1))
-	return d.screen.bar(columns, fill{float64(st.UsedBlocks) / total, "█", green}, fill{float64(st.IdleBlocks) / total, "▒", dim})
+	return d.screen.kvBar(columns, float64(st.UsedBlocks)/total, float64(st.IdleBlocks)/total)
 }

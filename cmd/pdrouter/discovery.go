@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"pdrouter/metrics"
 	"pdrouter/workers"
 
 	"github.com/fsnotify/fsnotify"
@@ -35,6 +36,7 @@ type discovery struct {
 	path     string
 	every    time.Duration
 	registry *workers.Registry
+	met      *metrics.Metrics
 	log      *zap.Logger
 
 	taken []byte       // the version of the file that is in force
@@ -48,8 +50,8 @@ type discovered struct {
 	spec workers.Spec
 }
 
-func newDiscovery(cfg Config, registry *workers.Registry, log *zap.Logger) *discovery {
-	return &discovery{path: cfg.DiscoveryFile, every: cfg.DiscoveryInterval, registry: registry, log: log}
+func newDiscovery(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *discovery {
+	return &discovery{path: cfg.DiscoveryFile, every: cfg.DiscoveryInterval, registry: registry, met: met, log: log}
 }
 
 // run reads the file whenever it may have changed, until ctx ends. Directories
@@ -159,14 +161,17 @@ func (d *discovery) take(specs []workers.Spec) error {
 	add := slices.DeleteFunc(slices.Clone(specs), func(s workers.Spec) bool {
 		return slices.ContainsFunc(stay, func(k discovered) bool { return k.spec == s })
 	})
+	began := time.Now()
 	added, err := d.registry.Change(remove, add)
 	if err != nil {
+		d.met.NotDiscovered(len(add))
 		return err
 	}
 	for i, w := range added {
 		stay = append(stay, discovered{w.ID, add[i]})
 	}
 	d.known = stay
+	d.met.Discovered(len(add), len(remove), len(stay), time.Since(began))
 	d.log.Info("discovery file taken", zap.Int("workers", len(stay)), zap.Int("added", len(add)), zap.Int("removed", len(remove)))
 	return nil
 }

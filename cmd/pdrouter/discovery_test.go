@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"pdrouter/exchange"
+	"pdrouter/metrics"
 	"pdrouter/policy"
 	"pdrouter/workers"
 )
@@ -43,7 +44,7 @@ func watchFile(t *testing.T, path string, every time.Duration) *watched {
 		t.Fatal(err)
 	}
 	core, logs := observer.New(zapcore.InfoLevel)
-	d := newDiscovery(cfg, registry, zap.New(core))
+	d := newDiscovery(cfg, registry, metrics.Discard(), zap.New(core))
 	if err := d.read(); err != nil {
 		t.Fatal(err)
 	}

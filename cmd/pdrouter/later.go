@@ -17,7 +17,7 @@ type feature struct {
 func laterSettings() []setting {
 	var all []setting
 	for _, f := range []feature{
-		probes(), warmup(), readers(), kubernetesDiscovery(), tracing(), keepAlive(),
+		probes(), warmup(), kubernetesDiscovery(), tracing(), keepAlive(),
 	} {
 		for _, s := range f.settings {
 			s.standing, s.reason = later, f.reason
@@ -44,12 +44,6 @@ func warmup() feature {
 		{name: "worker-warmup-blocks", value: whole(1024), usage: "blocks after which it is warm"},
 		{name: "worker-warmup-thin-ratio", value: number(0.5), usage: "share of the usual blocks below which a worker is warmed again"},
 		{name: "worker-warmup-divert-every", value: whole(8), usage: "one cache hit in so many is diverted to it"},
-	}}
-}
-
-func readers() feature {
-	return feature{"what engines tell of themselves is not exported yet", []setting{
-		{name: "engine-metrics", value: off(), usage: "export smg_engine_*"},
 	}}
 }
 

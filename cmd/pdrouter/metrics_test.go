@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -81,30 +82,37 @@ func TestSeriesAreBounded(t *testing.T) {
 	client := newClient(t)
 	odd := func(from, to int) {
 		for i := from; i < to; i++ {
-			post(t, client, fmt.Sprintf("%s/v1/%d/chat", f.base, i), "{}")
-			post(t, client, f.base+"/v1/chat/completions", fmt.Sprintf(`{"model":"model-%d","messages":[]}`, i))
-			post(t, client, f.base+"/generate", fmt.Sprintf(`{"model":"model-%d","text":"x","rid":"%d"}`, i, i))
-			for _, path := range []string{"/v1/models", "/liveness", "/v1/chat/completions", fmt.Sprint("/", i)} {
-				req, err := http.NewRequestWithContext(t.Context(), fmt.Sprint("M", i), f.base+path, strings.NewReader(""))
+			word := fmt.Sprint("model-", i)
+			for _, r := range []struct{ method, path, body string }{
+				{"POST", fmt.Sprintf("/v1/%d/chat", i), "{}"},
+				{"POST", "/v1/chat/completions", `{"model":"` + word + `","messages":[]}`},
+				{"POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"max_tokens":1,"session_id":"` + word + `"}`},
+				{"POST", "/generate", `{"model":"` + word + `","text":"x","rid":"` + word + `"}`},
+				{fmt.Sprint("M", i), []string{"/v1/models", "/liveness", "/v1/chat/completions", "/" + word}[i%4], ""},
+			} {
+				req, err := http.NewRequestWithContext(t.Context(), r.method, f.base+r.path, strings.NewReader(r.body))
 				if err != nil {
 					t.Fatal(err)
 				}
-				req.Header.Set("X-Request-Id", fmt.Sprint("id-", i))
-				req.Header.Set("Authorization", fmt.Sprint("Bearer ", i))
+				for _, name := range []string{"X-Request-Id", "X-SMG-Routing-Key", "X-Priority", "X-SMG-Target-Worker", "User-Agent"} {
+					req.Header.Set(name, "id-"+word)
+				}
+				req.Header.Set("Authorization", "Bearer id-"+word)
 				resp, err := client.Do(req)
 				if err != nil {
 					t.Fatal(err)
 				}
+				_, _ = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
 			}
 		}
 	}
-	odd(0, 3)
+	odd(0, 8)
 	if !eventually(func() bool { return scrape(t, f.scrape.Addr().String()).series(prefixHits) == 4 }) {
 		t.Fatal("the engines have not been read")
 	}
 	few := scrape(t, f.scrape.Addr().String())
-	odd(3, 300)
+	odd(8, 408)
 	many := scrape(t, f.scrape.Addr().String())
 	for series := range many {
 		if _, ok := few[series]; !ok && !strings.HasPrefix(series, "go_") {

@@ -27,7 +27,8 @@ Without a command it serves: pdrouter is pdrouter serve, which takes smg's flags
 	root.SetVersionTemplate(build().String() + "\n")
 	in := newIntake()
 	serve, check := newServeCommand(in), newCheckCommand(in)
-	root.AddCommand(serve, check, newWorkersCommand(), newDrainCommand(), newUndrainCommand(),
+	root.AddCommand(serve, check, newStatusCommand(), newExplainCommand(), newWatchCommand(),
+		newWorkersCommand(), newDrainCommand(), newUndrainCommand(),
 		newReplayCommand(), newDemoCommand(), newSimCommand(), newVersionCommand())
 	args = withCommand(args)
 	for _, cmd := range []*cobra.Command{serve, check} {

@@ -177,6 +177,10 @@ func hostSurpluses() []surplus {
 			ones:   "runtime-worker-threads jemalloc-prof-dir",
 		},
 		{
+			reason:   "engines are always asked how they are, and what they say is always exported, smg_engine_* too",
+			switches: "engine-metrics",
+		},
+		{
 			reason: "logs go to stderr, which the journal keeps",
 			ones:   "log-dir",
 		},

@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"pdrouter/health"
@@ -17,7 +18,7 @@ import (
 // watch registers what is read when it is scraped.
 func (d *daemon) watch(judge *health.Judge, chooser workers.Chooser) {
 	d.collected.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	metrics.WatchState(d.collected, metrics.State{
+	d.met.WatchState(d.collected, metrics.State{
 		Ages:          d.handler.Ages,
 		Workers:       d.workerStates,
 		Crowd:         d.crowd,
@@ -25,17 +26,32 @@ func (d *daemon) watch(judge *health.Judge, chooser workers.Chooser) {
 		RetryBudget:   d.handler.RetryBudget,
 	})
 	metrics.WatchBreakers(d.collected, judge.Breakers)
-	metrics.WatchKVSpace(d.collected, d.kvSpaces)
+	metrics.WatchProbes(d.collected, d.monitor.Probes)
+	metrics.WatchBranches(d.collected, d.policyBranches)
+	d.watchInfo()
 	metrics.WatchKVEvents(d.collected, func() []metrics.WorkerKV { return d.kvStates(chooser) })
 	if c, ok := chooser.(*policy.CacheAware); ok {
 		metrics.WatchLearnt(d.collected, func() metrics.Learnt { return learnt(c) })
 	}
 }
 
+// watchInfo registers what does not change.
+func (d *daemon) watchInfo() {
+	b, discovery := build(), "none"
+	if d.discovery != nil {
+		discovery = d.cfg.DiscoveryProvider
+	}
+	prefill, decode := d.cfg.legPolicies()
+	metrics.WatchInfo(d.collected, metrics.Info{
+		Version: b.Version, Revision: b.Revision, Go: b.Go, PrefillPolicy: prefill, DecodePolicy: decode,
+		Discovery: discovery, MostRequests: strconv.Itoa(d.cfg.Workers.Admission.MaxInFlight),
+	})
+}
+
 // crowd returns how many requests there are, as metrics tell it.
 func (d *daemon) crowd() metrics.Crowd {
 	now := d.registry.Crowd()
-	c := metrics.Crowd{Open: now.Open, Waiting: now.Waiting(), Lacking: map[string]int{}, Classes: map[string]int{}}
+	c := metrics.Crowd{Open: now.Open, Limit: max(d.cfg.Workers.Admission.MaxInFlight, 0), Waiting: now.Waiting(), Lacking: map[string]int{}, Classes: map[string]int{}}
 	for lack, n := range now.Lacking {
 		c.Lacking[workers.Shortage(lack).String()] = n
 	}
@@ -57,6 +73,7 @@ func (d *daemon) forget(url string) {
 // learnt returns what cache_aware knows, as metrics tell it.
 func learnt(c *policy.CacheAware) metrics.Learnt {
 	known, bytesPerToken := c.Known(time.Now())
+	known = newest(known, func(k *policy.Knowledge) legID { return legID{k.Worker.Role, k.Worker.URL} }, nil)
 	if bytesPerToken == 0 {
 		bytesPerToken = math.NaN()
 	}
@@ -69,36 +86,54 @@ func learnt(c *policy.CacheAware) metrics.Learnt {
 		if k.Learnt {
 			w.LegSeconds, w.TokenSeconds = k.PerLeg.Seconds(), k.PerByte.Seconds()/1000*bytesPerToken
 		}
-		// The old one of two with one URL is being removed, see workerStates.
-		same := func(o metrics.LearntWorker) bool { return o.Worker == w.Worker && o.Role == w.Role }
-		all.Workers = append(slices.DeleteFunc(all.Workers, same), w)
+		all.Workers = append(all.Workers, w)
 	}
 	return all
 }
 
+// workerStates returns the workers as metrics tell them.
 func (d *daemon) workerStates() []metrics.WorkerState {
-	statuses := d.registry.Statuses()
-	states := make([]metrics.WorkerState, 0, len(statuses))
-	for _, s := range statuses {
-		state := metrics.WorkerState{
+	now := time.Now()
+	statuses := newest(d.registry.Statuses(), func(s *workers.Status) legID { return legID{s.Worker.Role, s.Worker.URL} },
+		func(old, s *workers.Status) { s.InFlight += old.InFlight })
+	states := make([]metrics.WorkerState, len(statuses))
+	for i := range statuses {
+		s := &statuses[i]
+		states[i] = metrics.WorkerState{
 			URL: s.Worker.URL, Role: s.Worker.Role.String(), Models: s.Facts.Models,
-			Ready: s.State == workers.Ready && !leftOut(s.Bars), InFlight: s.InFlight,
-			CacheHits: s.Report.CacheHitTokens, CacheQueries: s.Report.CacheQueryTokens,
+			Ready: s.State == workers.Ready && !leftOut(s.Bars), Draining: s.State == workers.Draining,
+			InFlight: s.InFlight, Most: s.Most, Polls: s.Polls,
+			Space: spaceOf(s, now), Engine: engineOf(s),
 		}
-		if s.Report.At.IsZero() { // nothing is known yet
-			state.CacheHits, state.CacheQueries = math.NaN(), math.NaN()
-		}
-		// A worker that was removed and added again is there twice until the
-		// old one's requests have ended.
-		same := func(o metrics.WorkerState) bool { return o.URL == state.URL && o.Role == state.Role }
-		if i := slices.IndexFunc(states, same); i >= 0 {
-			state.InFlight += states[i].InFlight
-			states[i] = state
-			continue
-		}
-		states = append(states, state)
 	}
 	return states
+}
+
+// A legID is what a worker is known by in metrics.
+type legID struct {
+	role workers.Role
+	url  string
+}
+
+// newest returns those of all that are the last ones of their ID, in order. A
+// worker that was removed and added again is there twice until the old one's
+// requests have ended. Join, if not nil, adds what is left of the old one.
+func newest[T any](all []T, id func(*T) legID, join func(old, t *T)) []T {
+	at := make(map[legID]int, len(all))
+	kept := all[:0]
+	for i := range all {
+		t := all[i]
+		if old, twice := at[id(&t)]; twice {
+			if join != nil {
+				join(&kept[old], &t)
+			}
+			kept[old] = t
+			continue
+		}
+		at[id(&t)] = len(kept)
+		kept = append(kept, t)
+	}
+	return kept
 }
 
 // leftOut reports whether bars say that something is wrong with a worker. To

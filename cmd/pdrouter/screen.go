@@ -14,11 +14,14 @@ import (
 	"golang.org/x/term"
 )
 
-// A screen is where the demo shows itself. On a terminal it has colours and
-// pictures that move; into a file or a pipe go plain lines only.
+// A screen is where a command shows what goes on. On a terminal it has pictures
+// that move, and colours unless NO_COLOR is set; into a file or a pipe go plain
+// lines only.
 type screen struct {
 	out      io.Writer
 	terminal bool
+	colours  bool
+	columns  int // how wide it is; 0: as wide as the terminal
 
 	mu     sync.Mutex // guards moving, and orders lines
 	moving *mpb.Progress
@@ -26,7 +29,30 @@ type screen struct {
 
 func newScreen(out io.Writer) *screen {
 	f, ok := out.(*os.File)
-	return &screen{out: out, terminal: ok && term.IsTerminal(int(f.Fd()))}
+	terminal := ok && term.IsTerminal(int(f.Fd()))
+	plain := os.Getenv("NO_COLOR") != "" //nolint:forbidigo // what a terminal is like is no configuration
+	return &screen{out: out, terminal: terminal, colours: terminal && !plain}
+}
+
+// The widths of a screen, in columns: where it cannot be told, and the least and
+// the most that is drawn for.
+const (
+	usualWidth = 100
+	leastWidth = 40
+	mostWidth  = 120
+)
+
+// width returns how many columns there are to draw in.
+func (s *screen) width() int {
+	if s.columns > 0 {
+		return s.columns
+	}
+	if f, ok := s.out.(*os.File); ok && s.terminal {
+		if columns, _, err := term.GetSize(int(f.Fd())); err == nil && columns > 0 {
+			return min(max(columns, leastWidth), mostWidth)
+		}
+	}
+	return usualWidth
 }
 
 // The colours, as a terminal is told them.
@@ -39,9 +65,9 @@ const (
 	cyan   = "36"
 )
 
-// paint returns text in a colour, if this is a terminal.
+// paint returns text in a colour, if there are colours.
 func (s *screen) paint(colour, text string) string {
-	if !s.terminal || colour == "" || text == "" {
+	if !s.colours || colour == "" || text == "" {
 		return text
 	}
 	return "\x1b[" + colour + "m" + text + "\x1b[0m"
@@ -143,6 +169,37 @@ func (s *screen) bar(columns int, fills ...fill) string {
 		left -= max(n, 0)
 	}
 	return b.String() + s.paint(dim, strings.Repeat("·", left))
+}
+
+// kvBar draws how full a KV cache is: what is in use, and beside it what else is
+// held or spoken for.
+func (s *screen) kvBar(columns int, used, beside float64) string {
+	colour := green
+	switch {
+	case used >= 0.95:
+		colour = red
+	case used >= 0.85:
+		colour = yellow
+	}
+	return s.bar(columns, fill{used, "█", colour}, fill{beside, "▒", dim})
+}
+
+// wrap says a text in lines of at most the screen's width, of which those after
+// the first begin with as many spaces as its head is long.
+func (s *screen) wrap(head, text string) {
+	room := max(s.width()-utf8.RuneCountInString(head), leastWidth/2)
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > room {
+			s.say("%s%s", head, line)
+			head, line = strings.Repeat(" ", utf8.RuneCountInString(head)), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	s.say("%s%s", head, line)
 }
 
 // tail returns the last columns of a text that grows.

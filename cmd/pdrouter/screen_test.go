@@ -10,7 +10,7 @@ import (
 
 func TestScreenMovesOnATerminal(t *testing.T) {
 	var out bytes.Buffer
-	s := &screen{out: &out, terminal: true}
+	s := &screen{out: &out, terminal: true, colours: true}
 	drawn := make(chan struct{}, 100)
 	stop := s.move(func(width int) string {
 		select {
