@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"pdrouter/admin"
@@ -29,6 +30,8 @@ type daemon struct {
 	monitor   *health.Monitor
 	canaries  *health.Canaries
 	watchdog  *watchdog
+	leaving   leaving
+	looked    atomic.Bool // each worker has been looked at
 	handler   *router.Handler
 	admin     *admin.API
 	discovery *discovery      // nil without --discovery-file
@@ -132,11 +135,10 @@ func (d *daemon) run(ctx context.Context) error {
 func (d *daemon) serveClients(ctx context.Context) error {
 	requests, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(router.ErrDrained)
-	srv := d.server(d.watchdog.guard(d.clientHandler()))
+	srv := d.server(d.watchdog.guard(d.leaving.last(d.afterFirstLook(d.clientHandler()))))
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
-	var idle unasked
-	srv.ConnState = idle.note
-	srv.RegisterOnShutdown(idle.close)
+	srv.ConnState = d.leaving.note
+	srv.RegisterOnShutdown(d.leaving.abandon)
 	drained := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(drained)
@@ -161,6 +163,8 @@ func (d *daemon) drain(ctx context.Context, srv *http.Server, cut context.Cancel
 	d.handler.Drain()
 	grace, cancel := context.WithTimeout(ctx, d.cfg.ShutdownGrace)
 	defer cancel()
+	d.leaving.begin()
+	d.leaving.settle(grace)
 	if srv.Shutdown(grace) == nil {
 		d.log.Info("stopped: every request has ended")
 		return
@@ -185,7 +189,7 @@ func (d *daemon) serve(srv *http.Server) error {
 	var all errgroup.Group
 	for _, ln := range append([]net.Listener{d.data}, d.moreData...) {
 		all.Go(func() error {
-			err := serveOne(srv, ln)
+			err := serveOne(srv, d.leaving.at(ln))
 			if !errors.Is(err, http.ErrServerClosed) {
 				_ = srv.Close() // one is no use without the others
 			}
