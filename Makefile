@@ -5,7 +5,7 @@ TOOL  := $(GO) tool -modfile=tools/go.mod
 FUZZ  ?= 20000x
 CHAOS ?= 10m
 
-.PHONY: help build demo test race lint fuzz bench replay chaos chaos-brief pgo mutants mutants-fit check e2e-setup package release clean
+.PHONY: help build demo test race lint fuzz bench replay chaos chaos-brief pgo mutants mutants-fit check e2e-setup package release host-test clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 16
@@ -60,6 +60,9 @@ package: ## dist/*.deb and *.rpm for this architecture
 
 release: ## the same for amd64 and arm64, with programs, SBOMs and checksums
 	@bash tools/release.sh dist
+
+host-test: e2e-setup ## the package on a real systemd, booted in namespaces: start, restart, crash, upgrade, purge; as root
+	@bash tools/hosttest.sh
 
 check: build lint mutants-fit race chaos-brief fuzz ## what CI runs
 
