@@ -13,8 +13,7 @@ import (
 
 	"pdrouter/metrics"
 	"pdrouter/record"
-
-	"go.uber.org/zap"
+	"pdrouter/tracing"
 )
 
 // A call is one request of a client, from its head to the end of its answer,
@@ -27,6 +26,7 @@ type call struct {
 	fault *Error // why it failed; nil if it did not
 	rec   *record.Request
 	keep  bool // its record, when it has ended
+	trace tracing.Trace
 
 	model           string
 	dialect         string        // the first of its model's; empty: nobody serves it
@@ -118,7 +118,7 @@ func (h *Handler) conclude(ctx context.Context, c *call, err error) (abort bool)
 	}
 	switch {
 	case c.fault.Status == statusClientGone:
-		h.met.Departed(phase(c))
+		h.met.Departed(metrics.Phase(c.rec.Phase().String()))
 		return true
 	case c.w.begun():
 		return !c.fault.told
@@ -126,13 +126,6 @@ func (h *Handler) conclude(ctx context.Context, c *call, err error) (abort bool)
 		c.fault.write(c.w)
 		return false
 	}
-}
-
-func phase(c *call) metrics.Phase {
-	if c.w.begun() {
-		return metrics.MidAnswer
-	}
-	return metrics.BeforeAnswer
 }
 
 // account counts the request and writes its line in the access log.
@@ -148,32 +141,7 @@ func (h *Handler) account(c *call, route *metrics.Route) {
 		status = statusClientGone
 	}
 	route.Answered(status, code, head)
-
-	memory, _ := h.fields.Get().(*[]zap.Field)
-	fields := append((*memory)[:0], zap.String("request_id", c.id), zap.String("path", shortened(c.r.URL.Path, maxShown)), zap.Int("status", status),
-		zap.Duration("duration", now.Sub(c.began)), zap.Int64("bytes", c.w.bytes))
-	if c.prefill != "" || c.decode != "" {
-		fields = append(fields, zap.String("model", c.model), zap.String("prefill", c.prefill), zap.String("decode", c.decode),
-			zap.Duration("ttft", c.ttft))
-	}
-	if c.room != 0 {
-		fields = append(fields, zap.Uint64("room", c.room))
-	}
-	defer func() {
-		clear(fields[:cap(fields)])
-		*memory = fields
-		h.fields.Put(memory)
-	}()
-	switch {
-	case c.aborted:
-		h.log.Warn("request aborted by its engine", fields...)
-	case c.fault == nil:
-		h.log.Info("request", fields...)
-	case c.fault.Status == statusClientGone:
-		h.log.Info("client left", fields...)
-	default:
-		h.log.Warn("request failed", append(fields, zap.Error(c.fault))...)
-	}
+	h.access.write(c, now, status)
 }
 
 // requestID returns the name that the client gave its request, if it is sane,

@@ -152,7 +152,7 @@ func (s *solo) end() {
 // if its status is 200. Any other, and none, is an error.
 func (s *solo) ask(method, path string, body []byte) (*page, error) {
 	for _, at := range servedAt(s.lease.Facts.Dialect, path) {
-		req := exchange.Request{Method: method, Path: at, Header: s.h.legHeader(s.call.r, s.lease.Worker, rand.Text())}
+		req := exchange.Request{Method: method, Path: at, Header: s.h.legHeader(s.call, s.lease.Worker, rand.Text())}
 		if body != nil {
 			req.Body = [][]byte{body}
 		} else {

@@ -11,6 +11,7 @@ import (
 
 	"pdrouter/metrics"
 	"pdrouter/record"
+	"pdrouter/tracing"
 	"pdrouter/transfer"
 	"pdrouter/workers"
 
@@ -44,12 +45,13 @@ type Handler struct {
 	buffered   atomic.Int64 // request bodies held, in bytes
 	bodies     buffers      // of requests longer than firstRead
 	answers    buffers      // of JSON answers, and of streams that are held
-	fields     sync.Pool    // of *[]zap.Field
-	prints     sync.Pool    // of *fingerprint
+	access     *accessLog
+	prints     sync.Pool // of *fingerprint
 	draining   atomic.Bool
 	budget     *budget
 	background errgroup.Group
 	canaries   *Handler // runs canaries, with metrics that nobody reads
+	tracer     *tracing.Tracer
 	maxClass   Class
 	seed       maphash.Seed // of what stands for API keys
 
@@ -75,7 +77,7 @@ func newHandler(cfg Config, registry *workers.Registry, met *metrics.Metrics, lo
 	h.bodies.least, h.bodies.most = firstRead, trusted+1
 	h.answers.least, h.answers.most = minHold, maxHold
 	h.check.limit = generateTime
-	h.fields.New = func() any { return new([]zap.Field) }
+	h.access = newAccessLog(log)
 	h.prints.New = func() any { return new(fingerprint) }
 	h.background.SetLimit(backgroundCalls)
 	return h
@@ -90,6 +92,10 @@ func canonical(names []string) []string {
 	}
 	return out
 }
+
+// TraceWith makes t trace what is handed off. It is called before anything is
+// served. Canaries are not traced.
+func (h *Handler) TraceWith(t *tracing.Tracer) { h.tracer = t }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.ServeHTTP(w, r) }
@@ -107,6 +113,7 @@ func (h *Handler) Wait() {
 	h.closed = true
 	h.mu.Unlock()
 	_ = h.background.Wait() // none returns an error
+	h.access.sampler.flush()
 	if h.canaries != nil {
 		h.canaries.Wait()
 	}
@@ -141,6 +148,7 @@ func (h *Handler) complete(endpoint transfer.Endpoint) func(*call) error {
 	return func(c *call) error {
 		c.keep = true
 		c.rec.Is(endpointLabel(endpoint))
+		c.trace = h.tracer.Begin(traceHeaders(c.r))
 		req, err := h.readRequest(c, endpoint)
 		if err != nil {
 			if _, ok := errors.AsType[*transfer.BadRequest](err); ok {

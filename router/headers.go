@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"pdrouter/exchange"
+	"pdrouter/tracing"
 	"pdrouter/workers"
 )
 
@@ -18,7 +19,8 @@ const maxField = 8 << 10
 // legHeader returns the headers of a leg to w. It is an allow-list (I6): what
 // is not named here never reaches an engine. Accept-Encoding is never named:
 // a compressed answer could be neither judged nor relayed token by token.
-func (h *Handler) legHeader(r *http.Request, w *workers.Worker, attemptID string) []exchange.Field {
+func (h *Handler) legHeader(c *call, w *workers.Worker, attemptID string) []exchange.Field {
+	r := c.r
 	fields := make([]exchange.Field, 0, 8)
 	add := func(name, value string) {
 		if value != "" {
@@ -28,14 +30,34 @@ func (h *Handler) legHeader(r *http.Request, w *workers.Worker, attemptID string
 	add("Content-Type", "application/json")
 	add("X-Request-Id", attemptID)
 	add("Authorization", h.authorization(r, w))
-	if parent := bounded(r.Header.Get("Traceparent")); isTraceparent(parent) {
-		add("Traceparent", parent)
-		add("Tracestate", bounded(strings.Join(r.Header.Values("Tracestate"), ",")))
-	}
+	parent, state := c.traceOf(w.Role)
+	add("Traceparent", parent)
+	add("Tracestate", state)
 	for _, name := range h.cfg.RoutingKeyHeaders {
 		add(name, bounded(r.Header.Get(name)))
 	}
 	return fields
+}
+
+// traceOf returns what is told of the request's trace to a worker: our span of
+// the leg, or else what the client sent.
+func (c *call) traceOf(role workers.Role) (parent, state string) {
+	leg := tracing.Prefill
+	if role == workers.Decode {
+		leg = tracing.Decode
+	}
+	if parent, state = c.trace.Leg(c.attempts, leg); parent == "" {
+		return traceHeaders(c.r)
+	}
+	return parent, state
+}
+
+// traceHeaders returns what a client sent of its trace, if it makes sense.
+func traceHeaders(r *http.Request) (parent, state string) {
+	if parent = r.Header.Get("Traceparent"); len(parent) > maxField || !tracing.Valid(parent) {
+		return "", ""
+	}
+	return parent, bounded(strings.Join(r.Header.Values("Tracestate"), ","))
 }
 
 // bounded returns a client's value, or nothing if it is too long for an engine.
@@ -57,20 +79,6 @@ func (h *Handler) authorization(r *http.Request, w *workers.Worker) string {
 	default:
 		return bounded(r.Header.Get("Authorization"))
 	}
-}
-
-// isTraceparent reports whether s is a W3C traceparent of version 00 or later:
-// two, 32, 16 and two lower-case hex digits, ids not all zero.
-func isTraceparent(s string) bool {
-	if len(s) < 55 || s[2] != '-' || s[35] != '-' || s[52] != '-' || len(s) > 55 && s[55] != '-' {
-		return false
-	}
-	for _, part := range [...]string{s[:2], s[3:35], s[36:52], s[53:55]} {
-		if strings.Trim(part, "0123456789abcdef") != "" {
-			return false
-		}
-	}
-	return s[:2] != "ff" && (len(s) == 55 || s[:2] != "00") && strings.Trim(s[3:35], "0") != "" && strings.Trim(s[36:52], "0") != ""
 }
 
 // relayHeader copies an engine's headers to the client's answer, but for those

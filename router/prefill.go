@@ -28,7 +28,7 @@ func (a *attempt) prefill() {
 		return
 	}
 	if err == nil {
-		a.work.Prefilled(a.answered.Sub(a.began))
+		a.work.Prefilled(a.answered, a.answered.Sub(a.began), a.call.id)
 		a.call.rec.Prefilled(a.answered)
 		if !a.prefillFirst() {
 			a.answering()

@@ -32,6 +32,9 @@ type Pair struct {
 	Waited bool
 	Lacked Shortage
 
+	// Served is when it came to be its turn: a pair was chosen from then on.
+	Served time.Time
+
 	permit   Permit
 	legs     int // that have not ended
 	prompt   Prompt
@@ -93,7 +96,7 @@ func (r *Registry) putWaiter(w *waiter) {
 func (r *Registry) grantLocked(w *waiter, pools []Pool, c Choice) {
 	pool, pair := &pools[c.Pool], w.pair
 	r.explainLocked(&w.Need)
-	pair.tenant = w.Need.Tenant
+	pair.tenant, pair.Served = w.Need.Tenant, r.now
 	pair.Dialect, pair.prompt, pair.Expect = pool.Dialect, w.Need.Prompt, c.Expect
 	r.leaseLocked(pair, pool.Prefill[c.Prefill], pool.Decode[c.Decode])
 	r.claimLocked(pair, &w.Need)

@@ -15,6 +15,7 @@ import (
 	"pdrouter/metrics"
 	"pdrouter/policy"
 	"pdrouter/router"
+	"pdrouter/tracing"
 	"pdrouter/workers"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,6 +37,7 @@ type daemon struct {
 	admin     *admin.API
 	discovery *discovery      // nil without --discovery-file
 	keeper    *workers.Keeper // nil without --index-snapshot
+	tracer    *tracing.Tracer // nil without --enable-trace
 	met       *metrics.Metrics
 	collected *prometheus.Registry
 
@@ -79,6 +81,9 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 		}
 	}
 	d.handler = router.New(cfg.Router, d.registry, d.met, log) //nolint:contextcheck // requests get their contexts from net/http
+	if err := d.trace(); err != nil {
+		return nil, asConfigFault(err)
+	}
 	d.admin = admin.New(d.registry, admin.Seen{
 		Book: d.handler.Records(), Breakers: judge.Breakers, Draining: d.handler.Draining, Started: time.Now(), Version: build().Version,
 	}, log)
@@ -107,6 +112,9 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	if d.keeper != nil {
 		g.Go(func() error { return d.keeper.Run(side) }) // the last time when all requests have ended
+	}
+	if d.tracer != nil {
+		g.Go(func() error { return d.tracer.Run(side, d.cfg.ShutdownGrace) }) // flushed likewise
 	}
 	g.Go(func() error {
 		defer stopSide()
@@ -261,6 +269,7 @@ func (d *daemon) logWorker(e workers.Event) {
 	case workers.KVEventsFollowed, workers.KVEventsLost, workers.KVEventsUnread:
 		logKVEvents(log, e)
 	case workers.Changed:
+		d.foresee()
 		logState(log, e, change)
 	}
 }

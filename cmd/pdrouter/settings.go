@@ -19,7 +19,7 @@ const (
 	groupSizes     = "Limits of size (bytes)"
 	groupHTTP      = "Requests"
 	groupKeys      = "Keys and certificates"
-	groupSeeing    = "Logs and metrics"
+	groupSeeing    = "Logs, metrics and traces"
 	groupGeneral   = "General"
 )
 
@@ -43,6 +43,7 @@ func (in *intake) enforcedSettings() []setting {
 		{groupHTTP, in.httpSettings()},
 		{groupKeys, in.keySettings()},
 		{groupSeeing, in.seeingSettings()},
+		{groupSeeing, in.tracingSettings()},
 	} {
 		for _, s := range g.settings {
 			s.group = g.name
@@ -175,7 +176,8 @@ func (in *intake) seeingSettings() []setting {
 	levels := []string{"debug", "info", "warn", "error"}
 	return []setting{
 		{name: "log-level", value: newChoice(&c.LogLevel, levels), choices: levels, usage: "debug, info, warn or error"},
-		{name: "log-json", value: newSwitch(&c.LogJSON), usage: "one JSON object per line"},
+		{name: "log-format", value: newChoice(&c.LogFormat, logForms()), choices: logForms(), usage: "console, json, journal (lines with systemd's priorities), or auto: journal if that is where they go, console on a terminal, else json"},
+		{name: "log-json", value: newSwitch(&c.LogJSON), usage: "the same as --log-format json"},
 		{name: "prometheus-duration-buckets", value: newNumbers(&c.Metrics.DurationBuckets), usage: "bounds of the histograms of durations, in seconds, ascending"},
 	}
 }

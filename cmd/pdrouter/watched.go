@@ -70,6 +70,16 @@ func (d *daemon) forget(url string) {
 	}
 }
 
+// foresee makes the series of every model that can be served, so that they are
+// there before its first request.
+func (d *daemon) foresee() {
+	for _, model := range d.registry.Models() {
+		for _, dialect := range d.registry.Dialects(model) {
+			d.met.Serve(model, dialect)
+		}
+	}
+}
+
 // learnt returns what cache_aware knows, as metrics tell it.
 func learnt(c *policy.CacheAware) metrics.Learnt {
 	known, bytesPerToken := c.Known(time.Now())

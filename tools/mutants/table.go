@@ -120,9 +120,14 @@ func table() []mutant {
 			"TestFaultMatrix/5",
 		},
 		{
-			"a missing hand-off is not counted", "router/decode.go",
-			"			a.h.met.HandOffMissing()\n", "",
-			"TestPrefillFirst",
+			"a missing hand-off is not counted", "router/handoff.go",
+			"		end = metrics.HandOffMissing\n", "",
+			"TestPrefillFirst|TestHandOffsAreCounted",
+		},
+		{
+			"TTFT ends when decode sends, not when the client is sent", "router/stream.go",
+			"		a.see(a.call.w.headAt)\n", "		a.see(a.firstToken)\n",
+			"TestTTFTIsTheClients",
 		},
 		{
 			"a lease that ends twice goes unnoticed", "workers/lease.go",
@@ -318,6 +323,16 @@ func table() []mutant {
 			"that a request is refused is an engine's fault", "router/error.go",
 			`Code: "admission_queue_full", Err: shed,`, `Code: "admission_queue_full", Err: shed, Fault: &workers.Fault{},`,
 			"TestAShedIsNobodysFault",
+		},
+		{
+			"the engines of a pair are told each other's spans", "tracing/trace.go",
+			"	if leg == Prefill {\n", "	if leg != Prefill {\n",
+			"TestSpansOfARequestThatWasTriedAgain",
+		},
+		{
+			"a trace that is dropped is not counted", "tracing/tracer.go",
+			"	default:\n		t.counts.dropped.Add(1)\n", "	default:\n",
+			"TestNothingWaitsForACollector|TestMoreThanCanBeSent",
 		},
 	}
 }
