@@ -64,7 +64,7 @@ release: ## the same for amd64 and arm64, with programs, SBOMs and checksums
 host-test: e2e-setup ## the package on a real systemd, booted in namespaces: start, restart, crash, upgrade, purge; as root
 	@bash tools/hosttest.sh
 
-check: build lint mutants-fit race chaos-brief fuzz ## what CI runs
+check: build lint mutants-fit race chaos-brief host-test fuzz ## what CI runs
 
 clean:
 	rm -rf bin dist .venv .cache

@@ -34,6 +34,10 @@ build "$STAGE/native"
 for shell in bash zsh fish; do "$STAGE/native" completion "$shell" >"$STAGE/completion/$shell"; done
 go test ./cmd/pdrouter -count=1 -run '^TestManPages$' -man "$(realpath "$STAGE")/man" >/dev/null
 cp -r systemd/examples "$STAGE/examples"
+for part in prometheus grafana; do
+  [ ! -d "deploy/$part" ] || cp -r "deploy/$part" "$STAGE/examples/"
+done
+rm -rf "$STAGE/examples/prometheus/tests"
 chmod -R u=rwX,go=rX "$STAGE/examples"
 gzip -9n "$STAGE"/man/*.1
 cat >"$STAGE/changelog.yaml" <<END
