@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dist=$1
+rm -rf "$dist"/*.deb "$dist"/*.rpm "$dist"/pdrouter-linux-* "$dist/SHA256SUMS" # of other versions
 bash tools/package.sh "$dist" amd64 arm64
 for arch in amd64 arm64; do
   cp "$dist/stage/$arch/pdrouter" "$dist/pdrouter-linux-$arch"

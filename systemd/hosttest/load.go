@@ -108,7 +108,7 @@ func ask(ctx context.Context, client *http.Client, n int) (wait time.Duration, b
 	if n%longEach == 0 {
 		tokens = longTokens
 	}
-	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"question %d"}],"max_tokens":%d,"stream":%t}`, model, n%97, tokens, stream)
+	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"question %d"}],"max_tokens":%d,"ignore_eos":true,"stream":%t}`, model, n%97, tokens, stream)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, baseURL+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		return 0, false, err
