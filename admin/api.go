@@ -74,6 +74,7 @@ func (a *API) Handler(access Access) http.Handler {
 		{http.MethodDelete, "/workers/{id}", a.remove},
 		{http.MethodPost, "/workers/{id}/drain", a.drain},
 		{http.MethodPost, "/workers/{id}/undrain", a.undrain},
+		{http.MethodPost, "/workers/{id}/recheck", a.recheck},
 		{http.MethodPost, "/flush_cache", a.flushCache},
 		{http.MethodGet, "/get_loads", a.loads},
 		{http.MethodGet, "/requests", a.running},

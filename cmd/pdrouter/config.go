@@ -32,6 +32,10 @@ type Config struct {
 	MetricsHost string
 	MetricsPort int
 
+	// TargetsFile is where the engines are listed for a Prometheus that reads
+	// them too. Default empty: nowhere.
+	TargetsFile string
+
 	// AdminSocket is where the admin API is listened for: the path of a unix
 	// socket, "none", or "auto", the first of the usual places that can be had.
 	// Default auto.
@@ -145,6 +149,7 @@ func (c Config) Validate() error {
 		c.checkAdmin(),
 		c.checkDiscovery(),
 		c.checkSnapshot(),
+		c.checkTargets(),
 		c.checkLog(),
 		c.Choosing.Validate(),
 		fileFault,

@@ -37,6 +37,7 @@ type daemon struct {
 	admin     *admin.API
 	discovery *discovery      // nil without --discovery-file
 	keeper    *workers.Keeper // nil without --index-snapshot
+	targets   *targets        // nil without --prometheus-sd-file
 	tracer    *tracing.Tracer // nil without --enable-trace
 	met       *metrics.Metrics
 	collected *prometheus.Registry
@@ -69,6 +70,7 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 		return nil, asConfigFault(err)
 	}
 	d.keeper = d.newKeeper()
+	d.targets = d.newTargets()
 	judge := health.NewJudge(cfg.Health, d.registry, d.heed)
 	d.registry.SetJudge(judge)
 	d.monitor = health.NewMonitor(judge)
@@ -112,6 +114,9 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	if d.keeper != nil {
 		g.Go(func() error { return d.keeper.Run(side) }) // the last time when all requests have ended
+	}
+	if d.targets != nil {
+		g.Go(func() error { return d.targets.run(ctx) })
 	}
 	if d.tracer != nil {
 		g.Go(func() error { return d.tracer.Run(side, d.cfg.ShutdownGrace) }) // flushed likewise
@@ -242,8 +247,9 @@ func (d *daemon) server(h http.Handler) *http.Server {
 	}
 }
 
-// logWorker logs what happened to a worker.
+// logWorker logs what happened to a worker, and has it told to Prometheus.
 func (d *daemon) logWorker(e workers.Event) {
+	d.targets.heed()
 	log := d.log.With(zap.String("worker", e.Worker.ID), zap.String("url", e.Worker.URL))
 	change := []zap.Field{zap.Stringer("from", e.From), zap.Stringer("to", e.To)}
 	switch e.Kind {

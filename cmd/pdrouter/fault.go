@@ -33,6 +33,9 @@ func report(w io.Writer, err error) int {
 	if err == nil {
 		return 0
 	}
+	if errors.Is(err, errFaults) {
+		return 1 // they have been told
+	}
 	urgent := ""
 	if isJournal(w) {
 		urgent = priority(zapcore.ErrorLevel)

@@ -179,5 +179,6 @@ func (in *intake) seeingSettings() []setting {
 		{name: "log-format", value: newChoice(&c.LogFormat, logForms()), choices: logForms(), usage: "console, json, journal (lines with systemd's priorities), or auto: journal if that is where they go, console on a terminal, else json"},
 		{name: "log-json", value: newSwitch(&c.LogJSON), usage: "the same as --log-format json"},
 		{name: "prometheus-duration-buckets", value: newNumbers(&c.Metrics.DurationBuckets), usage: "bounds of the histograms of durations, in seconds, ascending"},
+		{name: "prometheus-sd-file", value: newText(&c.TargetsFile, "file"), usage: "JSON file in which the engines are listed for Prometheus (file_sd_configs), written anew when workers come, go or say what they serve; none: nowhere"},
 	}
 }

@@ -28,13 +28,16 @@ func (in *intake) snapshotSettings() []setting {
 }
 
 // checkSnapshot reports why the file of --index-snapshot could not be kept.
-func (c Config) checkSnapshot() error {
-	path := c.IndexSnapshot
+func (c Config) checkSnapshot() error { return checkKept("index-snapshot", c.IndexSnapshot) }
+
+// checkKept reports why the file that a flag names could not be written again
+// and again, each time by a rename. Empty: there is none.
+func checkKept(flag, path string) error {
 	if path == "" {
 		return nil
 	}
 	fault := func(format string, args ...any) error {
-		return fmt.Errorf("index-snapshot: %q: %w", path, fmt.Errorf(format, args...))
+		return fmt.Errorf("%s: %q: %w", flag, path, fmt.Errorf(format, args...))
 	}
 	dir := filepath.Dir(path)
 	about, err := os.Stat(dir)

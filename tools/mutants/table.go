@@ -334,5 +334,35 @@ func table() []mutant {
 			"	default:\n		t.counts.dropped.Add(1)\n", "	default:\n",
 			"TestNothingWaitsForACollector|TestMoreThanCanBeSent",
 		},
+		{
+			"restart-worker restarts an engine under its requests", "cmd/pdrouter/restarter.go",
+			"	if _, err := o.await(ctx, r.client, w, r.shown); err != nil {", "	if err := error(nil); err != nil {",
+			"TestRollingRestart",
+		},
+		{
+			"restart-worker goes on after an engine that does not come back", "cmd/pdrouter/restarter.go",
+			"			return fmt.Errorf(\"%s: %w%s\", step, err, r.standing(plan, i))", "			continue",
+			"TestRestartThatDoesNotComeBack",
+		},
+		{
+			"restart-worker begins though a unit has no worker", "cmd/pdrouter/unitworker.go",
+			"	return plan, errors.Join(faults...)", "	return plan, errors.Join()",
+			"TestRestartThatIsRefused",
+		},
+		{
+			"init overwrites what is there", "cmd/pdrouter/init.go",
+			"	case state == setup.Differs && !o.change:", "	case false:",
+			"TestScripts/init",
+		},
+		{
+			"doctor takes a decode engine for prefill", "doctor/engines.go",
+			"	case e.Role != \"\" && e.Role != w.Role:", "	case false:",
+			"TestContradictions",
+		},
+		{
+			"doctor does not see that a bootstrap server is elsewhere", "doctor/handoff.go",
+			"	if survey.IsLoopback(host) && len(remote) > 0 {", "	if false {",
+			"TestHandOffsToOtherHosts",
+		},
 	}
 }
