@@ -31,6 +31,8 @@ type daemon struct {
 	monitor   *health.Monitor
 	canaries  *health.Canaries
 	watchdog  *watchdog
+	leaving   leaving
+	looked    atomic.Bool // each worker has been looked at
 	handler   *router.Handler
 	admin     *admin.API
 	discovery *discovery
@@ -155,11 +157,10 @@ func (d *daemon) run(ctx context.Context) error {
 func (d *daemon) serveClients(ctx context.Context) error {
 	requests, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(router.ErrDrained)
-	srv := d.server(d.watchdog.guard(d.clientHandler()))
+	srv := d.server(d.watchdog.guard(d.leaving.last(d.afterFirstLook(d.clientHandler()))))
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
-	var idle unasked
-	srv.ConnState = idle.note
-	srv.RegisterOnShutdown(idle.close)
+	srv.ConnState = d.leaving.note
+	srv.RegisterOnShutdown(d.leaving.abandon)
 	drained := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(drained)
@@ -185,6 +186,8 @@ func (d *daemon) drain(ctx context.Context, srv *http.Server, cut context.Cancel
 	d.handler.Drain()
 	grace, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	d.leaving.begin()
+	d.leaving.settle(grace)
 	if srv.Shutdown(grace) == nil {
 		d.log.Info("stopped: every request has ended")
 		return
@@ -205,7 +208,7 @@ func (d *daemon) serve(srv *http.Server) error {
 	var all errgroup.Group
 	for _, ln := range append([]net.Listener{d.data}, d.moreData...) {
 		all.Go(func() error {
-			err := serveOne(srv, ln)
+			err := serveOne(srv, d.leaving.at(ln))
 			if !errors.Is(err, http.ErrServerClosed) {
 				_ = srv.Close() // one is no use without the others
 			}
