@@ -33,6 +33,8 @@ type daemon struct {
 	watchdog  *watchdog
 	tls       wardrobe
 	quotas    map[string]*quota
+	leaving   leaving
+	looked    atomic.Bool // each worker has been looked at
 	handler   *router.Handler
 	admin     *admin.API
 	discovery *discovery
@@ -159,15 +161,14 @@ func (d *daemon) run(ctx context.Context) error {
 func (d *daemon) serveClients(ctx context.Context) error {
 	requests, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(router.ErrDrained)
-	srv := d.server(d.watchdog.guard(d.clientHandler()))
+	srv := d.server(d.watchdog.guard(d.leaving.last(d.afterFirstLook(d.clientHandler()))))
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
-	var idle unasked
 	srv.ConnState = func(conn net.Conn, state http.ConnState) {
 		d.quotas[socketData].note(conn, state)
-		idle.note(conn, state)
+		d.leaving.note(conn, state)
 	}
 	srv.HTTP2 = d.http2()
-	srv.RegisterOnShutdown(idle.close)
+	srv.RegisterOnShutdown(d.leaving.abandon)
 	drained := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(drained)
@@ -193,6 +194,8 @@ func (d *daemon) drain(ctx context.Context, srv *http.Server, cut context.Cancel
 	d.handler.Drain()
 	grace, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	d.leaving.begin()
+	d.leaving.settle(grace)
 	if srv.Shutdown(grace) == nil {
 		d.log.Info("stopped: every request has ended")
 		return
@@ -212,7 +215,7 @@ func (d *daemon) serve(srv *http.Server) error {
 	var all errgroup.Group
 	for _, ln := range append([]net.Listener{d.data}, d.moreData...) {
 		all.Go(func() error {
-			err := serveOne(srv, d.quotas[socketData].on(ln))
+			err := serveOne(srv, d.leaving.at(d.quotas[socketData].on(ln)))
 			if !errors.Is(err, http.ErrServerClosed) {
 				_ = srv.Close() // one is no use without the others
 			}
