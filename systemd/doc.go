@@ -1,6 +1,7 @@
 // Package systemd speaks with the service manager that started the process: it
 // tells how the service is, takes over sockets that were opened for it, and says
-// how often a sign of life is wanted. Without a service manager everything is a
+// how often a sign of life is wanted. It also starts the process that is to take
+// the place of this one as the service ([Command]). Without a service manager everything is a
 // no-op, so that nobody has to ask whether there is one.
 //
 // What is told is the protocol of sd_notify(3), what is taken over that of
@@ -8,6 +9,7 @@
 //
 // # Concurrency
 //
-// All functions are safe for concurrent use, but Listeners: it empties the
-// environment of what it has taken, and is called once.
+// All functions are safe for concurrent use, but Succeeding and Listeners: they
+// empty the environment of what they have taken, and are called once, in this
+// order.
 package systemd
