@@ -34,6 +34,7 @@ type API struct {
 	registry *workers.Registry
 	seen     Seen
 	log      *zap.Logger
+	upgrader Upgrader // nil: there is none
 	notes    notes
 	patience time.Duration
 }
@@ -46,7 +47,7 @@ func New(registry *workers.Registry, seen Seen, log *zap.Logger) *API {
 // Serves reports whether a path is the API's, for a listener that has others.
 func Serves(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return first == "workers" || first == "requests" || path == "/status" || path == "/flush_cache" || path == "/get_loads"
+	return first == "workers" || first == "requests" || path == "/status" || path == "/flush_cache" || path == "/get_loads" || path == "/upgrade"
 }
 
 // A reply is what a request is answered with.
@@ -81,6 +82,7 @@ func (a *API) Handler(access Access) http.Handler {
 		{http.MethodGet, "/requests/next", a.next},
 		{http.MethodGet, "/requests/{id}", a.request},
 		{http.MethodGet, "/status", a.status},
+		{http.MethodPost, "/upgrade", a.upgrade},
 	} {
 		mux.Method(route.method, route.path, a.answering(access, route.serve))
 	}

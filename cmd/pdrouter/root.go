@@ -28,7 +28,7 @@ Without a command it serves: pdrouter is pdrouter serve, which takes smg's flags
 	in := newIntake()
 	serve, check := newServeCommand(in), newCheckCommand(in)
 	root.AddCommand(serve, check, newStatusCommand(), newExplainCommand(), newWatchCommand(),
-		newWorkersCommand(), newDrainCommand(), newUndrainCommand(),
+		newWorkersCommand(), newDrainCommand(), newUndrainCommand(), newUpgradeCommand(),
 		newReplayCommand(), newDemoCommand(), newSimCommand(), newVersionCommand())
 	args = withCommand(args)
 	for _, cmd := range []*cobra.Command{serve, check} {

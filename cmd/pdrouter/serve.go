@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"pdrouter/systemd"
 
@@ -25,15 +26,20 @@ effect, and each one that is given is logged with the reason.`,
                  --decode http://127.0.0.1:21100 --decode http://127.0.0.1:21101
   pdrouter serve --config /etc/pdrouter.yaml --port 8080`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := in.load()
+			before, err := findPredecessor()
 			if err != nil {
 				return err
 			}
-			log := newLogger(cfg, cmd.ErrOrStderr())
-			for _, w := range in.warnings {
-				log.Warn("setting not acted on", zap.String("flag", "--"+w.Setting), zap.String("why", w.Text))
+			cfg, err := in.load()
+			if err == nil {
+				log := newLogger(cfg, cmd.ErrOrStderr())
+				for _, w := range in.warnings {
+					log.Warn("setting not acted on", zap.String("flag", "--"+w.Setting), zap.String("why", w.Text))
+				}
+				err = run(cmd.Context(), cfg, before, log)
 			}
-			return run(cmd.Context(), cfg, log)
+			before.failed(err)
+			return err
 		},
 	}
 	in.bind(cmd.Flags())
@@ -42,11 +48,19 @@ effect, and each one that is given is logged with the reason.`,
 
 // run serves until ctx ends or a part of the daemon fails. It returns when
 // every part has stopped.
-func run(ctx context.Context, cfg Config, log *zap.Logger) error {
+func run(ctx context.Context, cfg Config, before *predecessor, log *zap.Logger) error {
 	limitMemory(log)
-	d, err := newDaemon(ctx, cfg, systemd.Listeners(), log)
+	this, err := thisProgram()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	d, err := newDaemon(ctx, before.called(cfg), systemd.Listeners(), log)
 	if err != nil {
 		return err
+	}
+	d.upgrading.program, d.before = this, before
+	if before != nil {
+		d.takeWorkers(before.estate)
 	}
 	return d.run(ctx)
 }

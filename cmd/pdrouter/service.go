@@ -27,8 +27,10 @@ const (
 
 // tellManager tells the service manager that the daemon is ready, once each
 // worker has been looked at, and from then on how it is. When ctx ends, the daemon
-// drains: it tells that, and asks for time until done is closed.
+// drains: it tells that, and asks for time until done is closed; unless another
+// process is the service now. A successor tells nothing before it is the service.
 func (d *daemon) tellManager(ctx context.Context, done <-chan struct{}) error {
+	d.before.isMain(ctx)
 	if d.awaitFirstRound(ctx) {
 		d.tell(systemd.Ready(d.statusLine()))
 	}
@@ -44,6 +46,9 @@ func (d *daemon) tellManager(ctx context.Context, done <-chan struct{}) error {
 		case <-tick.C:
 		case <-ctx.Done():
 		}
+	}
+	if hasLeft(ctx) {
+		return nil
 	}
 	tick.Reset(time.Second)
 	for {

@@ -63,13 +63,10 @@ func (c Config) checkSnapshot() error {
 	return nil
 }
 
-// newKeeper returns what keeps the file of --index-snapshot; nil: there is none
-// to be kept, or the policies have nothing to remember, of which the setting
-// warns.
+// newKeeper returns what keeps the file of --index-snapshot, if there is one, and
+// what a successor is told of; nil: the policies have nothing to remember, of which
+// the setting warns.
 func (d *daemon) newKeeper() *workers.Keeper {
-	if d.cfg.IndexSnapshot == "" {
-		return nil
-	}
 	cfg := workers.KeeperConfig{File: d.cfg.IndexSnapshot, MaxBlocks: d.cfg.Choosing.MaxBlocks, Interval: snapshotInterval}
 	return workers.NewKeeper(d.registry, cfg, d.logSnapshot)
 }

@@ -15,12 +15,27 @@ type unasked struct {
 	mu     sync.Mutex // guards the following
 	conns  map[net.Conn]struct{}
 	closed bool
+	open   int // connections in all
+}
+
+// count returns how many connections are open, with and without a request.
+func (s *unasked) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.open
 }
 
 // note is the server's ConnState.
 func (s *unasked) note(conn net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		s.open++
+	case http.StateClosed, http.StateHijacked:
+		s.open--
+	case http.StateActive, http.StateIdle:
+	}
 	switch {
 	case state != http.StateNew:
 		delete(s.conns, conn)

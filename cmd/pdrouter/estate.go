@@ -1,0 +1,99 @@
+package main
+
+import (
+	"slices"
+
+	"pdrouter/health"
+	"pdrouter/workers"
+
+	"go.uber.org/zap"
+)
+
+// An estate is what a daemon leaves to its successor, beside its sockets and
+// what is known of the workers' caches and speeds.
+type estate struct {
+	Names    workers.Names
+	Added    []workers.Spec // workers that the configuration does not name, or not so
+	Removed  []workers.Name // and those that it names, and which were removed
+	Leases   workers.Estate
+	Breakers []health.HeldBreaker
+}
+
+// roster returns what d leaves of its workers: what a successor has to know
+// before it looks at them.
+func (d *daemon) roster() *estate {
+	e := &estate{Names: d.registry.Names()}
+	named, _ := d.cfg.fleet() // what is wrong with the file keeps the successor from starting
+	there := map[workers.Name]bool{}
+	for _, s := range d.registry.Statuses() {
+		w := s.Worker.Spec
+		if s.Removed {
+			continue
+		}
+		there[nameOf(w)] = true
+		if !slices.ContainsFunc(named.Specs, func(c workers.Spec) bool {
+			if c.APIKey == "" {
+				c.APIKey = named.APIKey
+			}
+			return c == w
+		}) {
+			e.Added = append(e.Added, w)
+		}
+	}
+	for _, c := range d.cfg.Workers.Specs {
+		if !there[nameOf(c)] {
+			e.Removed = append(e.Removed, nameOf(c))
+		}
+	}
+	return e
+}
+
+func nameOf(s workers.Spec) workers.Name { return workers.Name{Role: s.Role, URL: s.URL} }
+
+// takeWorkers adds and removes workers as was done before.
+func (d *daemon) takeWorkers(e *estate) {
+	var remove []string
+	var add []workers.Spec
+	there := map[workers.Name]workers.Status{}
+	for _, s := range d.registry.Statuses() {
+		if !s.Removed {
+			there[nameOf(s.Worker.Spec)] = s
+		}
+	}
+	for _, n := range e.Removed {
+		if s, is := there[n]; is {
+			remove = append(remove, s.Worker.ID)
+		}
+	}
+	for _, spec := range e.Added {
+		s, is := there[nameOf(spec)]
+		if is && s.Worker.Spec == spec {
+			continue
+		}
+		if is {
+			remove = append(remove, s.Worker.ID)
+		}
+		add = append(add, spec)
+	}
+	if len(remove)+len(add) == 0 {
+		return
+	}
+	if _, err := d.registry.Change(remove, add); err != nil {
+		d.log.Warn("workers that were added or removed before the upgrade are as the configuration has them", zap.Error(err))
+	}
+}
+
+// bequeath returns all that d leaves. Its requests share the workers with those of
+// the successor from now on.
+func (d *daemon) bequeath() *estate {
+	e := d.roster()
+	e.Leases, e.Breakers = d.registry.Leave(), d.judge.Leave()
+	return e
+}
+
+// inherit takes in what was left.
+func (d *daemon) inherit(e *estate) {
+	d.takeWorkers(e)
+	d.judge.Inherit(e.Breakers)
+	d.registry.Inherit(e.Leases)
+}
