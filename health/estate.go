@@ -1,6 +1,7 @@
 package health
 
 import (
+	"strings"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -83,6 +84,9 @@ func (b *breaker) leave() (h HeldBreaker, held bool) {
 	return HeldBreaker{Until: b.until, Openings: b.openings, Last: b.last, Why: b.why}, b.state != gobreaker.StateClosed
 }
 
+// inherited begins the reason of a breaker that was opened by another process.
+const inherited = "as before the upgrade: "
+
 // inherit opens b as it was left.
 func (b *breaker) inherit(h HeldBreaker) {
 	b.mu.Lock()
@@ -90,7 +94,7 @@ func (b *breaker) inherit(h HeldBreaker) {
 	if b.state != gobreaker.StateClosed {
 		return // it has seen for itself
 	}
-	b.why = "as before the upgrade: " + h.Why
+	b.why = inherited + strings.TrimPrefix(h.Why, inherited)
 	b.movedLocked("", b.state, gobreaker.StateOpen)
 	b.openings, b.last, b.trying = max(h.Openings, 1), h.Last, false
 	left := min(time.Until(h.Until)-pastExpiry, max(b.cfg.OpenTime, longestOpen))

@@ -21,10 +21,12 @@ type Name struct {
 }
 
 // Names are the IDs that workers had, so that they keep them, and the number of
-// the next worker of each role, so that no ID is used again.
+// the next worker of each role, so that no ID is used again. Removed are those
+// that are in Config.Specs, and were removed.
 type Names struct {
-	IDs  []ID
-	Next [2]int
+	IDs     []ID
+	Next    [2]int
+	Removed []Name
 }
 
 // An ID is what a worker was called.
@@ -57,9 +59,16 @@ func (r *Registry) Names() Names {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	names := Names{Next: r.next}
+	there := map[Name]bool{}
 	for _, w := range r.all {
 		if !w.removed {
 			names.IDs = append(names.IDs, ID{w.name(), w.ID})
+			there[w.name()] = true
+		}
+	}
+	for _, s := range r.cfg.Specs {
+		if !there[s.name()] {
+			names.Removed = append(names.Removed, s.name())
 		}
 	}
 	return names

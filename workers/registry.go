@@ -61,6 +61,9 @@ func NewRegistry(cfg Config, conns exchange.Config, chooser Chooser, observe fun
 	r.waiters.New = r.newWaiter
 	r.setChooser(chooser)
 	for _, spec := range cfg.Specs {
+		if slices.Contains(cfg.Names.Removed, spec.name()) {
+			continue
+		}
 		w, err := r.newWorker(spec)
 		if err != nil {
 			return nil, err

@@ -166,7 +166,11 @@ func (d *daemon) serveOne(srv *http.Server, ln net.Listener) (err error) {
 // taken over.
 func (d *daemon) serveUntil(ctx, serving context.Context, srv *http.Server, ln net.Listener) error {
 	answered := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+	stop := context.AfterFunc(ctx, func() {
+		if !hasLeft(serving) {
+			_ = srv.Close()
+		}
+	})
 	defer stop()
 	stopLeaving := context.AfterFunc(serving, func() {
 		defer close(answered)

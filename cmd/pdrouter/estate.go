@@ -14,7 +14,6 @@ import (
 type estate struct {
 	Names    workers.Names
 	Added    []workers.Spec // workers that the configuration does not name, or not so
-	Removed  []workers.Name // and those that it names, and which were removed
 	Leases   workers.Estate
 	Breakers []health.HeldBreaker
 }
@@ -24,13 +23,11 @@ type estate struct {
 func (d *daemon) roster() *estate {
 	e := &estate{Names: d.registry.Names()}
 	named, _ := d.cfg.fleet() // what is wrong with the file keeps the successor from starting
-	there := map[workers.Name]bool{}
 	for _, s := range d.registry.Statuses() {
 		w := s.Worker.Spec
 		if s.Removed {
 			continue
 		}
-		there[nameOf(w)] = true
 		if !slices.ContainsFunc(named.Specs, func(c workers.Spec) bool {
 			if c.APIKey == "" {
 				c.APIKey = named.APIKey
@@ -38,11 +35,6 @@ func (d *daemon) roster() *estate {
 			return c == w
 		}) {
 			e.Added = append(e.Added, w)
-		}
-	}
-	for _, c := range d.cfg.Workers.Specs {
-		if !there[nameOf(c)] {
-			e.Removed = append(e.Removed, nameOf(c))
 		}
 	}
 	return e
@@ -60,7 +52,7 @@ func (d *daemon) takeWorkers(e *estate) {
 			there[nameOf(s.Worker.Spec)] = s
 		}
 	}
-	for _, n := range e.Removed {
+	for _, n := range e.Names.Removed {
 		if s, is := there[n]; is {
 			remove = append(remove, s.Worker.ID)
 		}

@@ -117,7 +117,7 @@ func (b *predecessor) outlive(ctx context.Context, log *zap.Logger) {
 		return
 	default:
 	}
-	log.Info("stopping: waiting for the process before this one to end")
+	log.Info("waiting for the process before this one to end")
 	select {
 	case <-b.gone:
 	case <-ctx.Done():
