@@ -42,6 +42,7 @@ type daemon struct {
 	moreData, moreScrape, moreProbes []net.Listener
 	adminSocket, adminPort           net.Listener // nil: none
 	adminHanded                      []adminDoor
+	awaited                          bool            // the manager holds data: whoever comes may wait there
 	noSocket                         string          // why adminSocket is nil, if one was looked for
 	handed                           []systemd.Named // all of them, as a successor gets them
 
@@ -122,6 +123,7 @@ func (d *daemon) run(ctx context.Context) error {
 			return err
 		}
 		d.serveAside(serving, side, g)
+		d.awaitWorkers(serving)
 		return d.serveClients(serving)
 	})
 	return g.Wait()

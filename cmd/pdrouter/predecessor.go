@@ -157,6 +157,15 @@ func (d *daemon) takeOver(ctx context.Context) error {
 	return nil
 }
 
+// awaitWorkers returns when clients may be let in. At a socket that the service
+// manager holds they have waited since the process before ended, and are better
+// off waiting until it is known which workers are ready than told that none is.
+func (d *daemon) awaitWorkers(ctx context.Context) {
+	if d.awaited && d.awaitFirstRound(ctx) {
+		d.awaitReports(ctx)
+	}
+}
+
 // awaitReports returns when each worker that is ready has been read once, so that
 // it is known who they are and how full; of one that hangs it is not known later
 // either.

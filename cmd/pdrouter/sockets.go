@@ -62,6 +62,7 @@ func (d *daemon) listen(ctx context.Context, handed sockets) error {
 		return ln, nil
 	}
 	c := &d.cfg
+	d.awaited = len(handed[socketData]) > 0
 	d.data, d.moreData = place(socketData, c.dataListener())
 	d.scrape, d.moreScrape = place(socketMetrics, c.metricsListener())
 	if _, is := handed[socketHealth]; is || c.HealthCheckPort != 0 {

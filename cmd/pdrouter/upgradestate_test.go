@@ -68,7 +68,9 @@ func TestUpgradeKeepsWhatWasDone(t *testing.T) {
 		}
 		return w
 	}
-	if !eventually(func() bool { return find(s.status(), "decode-2").Status == "ready" && find(s.status(), "prefill-2").Status == "ready" }) {
+	if !eventually(func() bool {
+		return find(s.status(), "decode-2").Status == "ready" && find(s.status(), "prefill-2").Status == "ready"
+	}) {
 		t.Fatalf("workers = %+v", s.status().Workers)
 	}
 	e[3].Fail(sim.Fault{Kind: sim.FaultStatus, Body: `{"error":{"message":"CUDA error"}}`})

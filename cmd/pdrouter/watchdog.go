@@ -59,6 +59,7 @@ func (d *daemon) watchAlive(ctx context.Context, done <-chan struct{}) error {
 		return nil
 	}
 	d.before.isMain(ctx)
+	d.awaitWorkers(ctx)
 	client := d.watchdog.client(d.data, d.data.Addr().Network() != unixNetwork && d.cfg.TLSCert != "")
 	tick := time.NewTicker(within / aliveShare)
 	defer tick.Stop()
