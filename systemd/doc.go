@@ -1,8 +1,8 @@
 // Package systemd speaks with the service manager that started the process: it
 // tells how the service is, takes over sockets that were opened for it, and says
 // how often a sign of life is wanted. It also starts the process that is to take
-// the place of this one as the service ([Command]). Without a service manager everything is a
-// no-op, so that nobody has to ask whether there is one.
+// the place of this one as the service ([Command]). Without a service manager
+// everything else is a no-op, so that nobody has to ask whether there is one.
 //
 // What is told is the protocol of sd_notify(3), what is taken over that of
 // sd_listen_fds(3). The unit files are in this directory too.
