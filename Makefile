@@ -5,7 +5,7 @@ TOOL  := $(GO) tool -modfile=tools/go.mod
 FUZZ  ?= 20000x
 CHAOS ?= 10m
 
-.PHONY: help build demo test race lint fuzz bench replay chaos chaos-brief pgo mutants mutants-fit check e2e-setup clean
+.PHONY: help build demo test race lint fuzz bench replay chaos chaos-brief pgo mutants mutants-fit dashboard tools-test check e2e-setup clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 16
@@ -55,7 +55,13 @@ e2e-setup: ## the parts of the tests that are not Go (Python, Node, Prometheus),
 mutants-fit: ## that each line which mutants would break still stands
 	@cd tools && $(GO) vet ./... && $(GO) build -o ../bin/mutants ./mutants && cd .. && bin/mutants -fit
 
-check: build lint mutants-fit race chaos-brief fuzz ## what CI runs
+dashboard: ## deploy/grafana/pdrouter.json, of what tools/dashboard says
+	cd tools && $(GO) test ./dashboard -update
+
+tools-test: ## that the dashboard is what its program makes
+	cd tools && $(GO) test ./...
+
+check: build lint mutants-fit tools-test race chaos-brief fuzz ## what CI runs
 
 clean:
 	rm -rf bin .venv .cache

@@ -35,6 +35,7 @@ type API struct {
 	seen     Seen
 	log      *zap.Logger
 	upgrader Upgrader // nil: there is none
+	reloader Reloader // nil: there is none
 	notes    notes
 	patience time.Duration
 }
@@ -47,7 +48,11 @@ func New(registry *workers.Registry, seen Seen, log *zap.Logger) *API {
 // Serves reports whether a path is the API's, for a listener that has others.
 func Serves(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return first == "workers" || first == "requests" || path == "/status" || path == "/flush_cache" || path == "/get_loads" || path == "/upgrade"
+	switch path {
+	case "/status", "/flush_cache", "/get_loads", "/reload", "/config/diff", "/upgrade":
+		return true
+	}
+	return first == "workers" || first == "requests"
 }
 
 // A reply is what a request is answered with.
@@ -62,6 +67,12 @@ type server func(r *http.Request, body []byte) (reply, error)
 
 // Handler returns the API as one listener has it.
 func (a *API) Handler(access Access) http.Handler {
+	return a.HandlerBy(func() Access { return access })
+}
+
+// HandlerBy is Handler for a listener whose Access may change from one request
+// to the next.
+func (a *API) HandlerBy(access func() Access) http.Handler {
 	mux := chi.NewRouter()
 	for _, route := range []struct {
 		method, path string
@@ -75,6 +86,7 @@ func (a *API) Handler(access Access) http.Handler {
 		{http.MethodDelete, "/workers/{id}", a.remove},
 		{http.MethodPost, "/workers/{id}/drain", a.drain},
 		{http.MethodPost, "/workers/{id}/undrain", a.undrain},
+		{http.MethodPost, "/workers/{id}/recheck", a.recheck},
 		{http.MethodPost, "/flush_cache", a.flushCache},
 		{http.MethodGet, "/get_loads", a.loads},
 		{http.MethodGet, "/requests", a.running},
@@ -82,6 +94,8 @@ func (a *API) Handler(access Access) http.Handler {
 		{http.MethodGet, "/requests/next", a.next},
 		{http.MethodGet, "/requests/{id}", a.request},
 		{http.MethodGet, "/status", a.status},
+		{http.MethodPost, "/reload", a.reload},
+		{http.MethodPost, "/config/diff", a.compare},
 		{http.MethodPost, "/upgrade", a.upgrade},
 	} {
 		mux.Method(route.method, route.path, a.answering(access, route.serve))
@@ -112,9 +126,9 @@ func notAllowed(mux *chi.Mux, r *http.Request) *Error {
 
 // answering lets in who may, reads the body, answers, and logs what was
 // changed or refused.
-func (a *API) answering(access Access, serve server) http.HandlerFunc {
+func (a *API) answering(access func() Access, serve server) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		answer, err := reply{}, access.check(r)
+		answer, err := reply{}, access().check(r)
 		if err != nil {
 			refuseBody(w, r)
 		} else {

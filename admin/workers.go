@@ -135,7 +135,7 @@ func (a *API) patch(r *http.Request, body []byte) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if s.apiKey != "" && s.apiKey != old.Worker.APIKey {
+	if s.apiKey != "" && s.apiKey != old.Worker.Key() {
 		next := old.Worker.Spec
 		next.APIKey = s.apiKey
 		return a.inherit(old.Worker, next, s, true)
@@ -171,6 +171,17 @@ func (a *API) drain(r *http.Request, _ []byte) (reply, error) {
 
 func (a *API) undrain(r *http.Request, _ []byte) (reply, error) {
 	return a.change(r, a.registry.Undrain, "Worker gets requests again as soon as it is ready")
+}
+
+// recheck is for who knows that an engine has started anew, and does not wait for
+// the daemon to notice.
+func (a *API) recheck(r *http.Request, _ []byte) (reply, error) {
+	s, err := a.find(r)
+	if err != nil {
+		return reply{}, err
+	}
+	a.registry.Recheck(s.Worker)
+	return accepted(s.Worker.ID, "Worker is looked at anew, as one whose engine has been restarted"), nil
 }
 
 // change changes the state of the worker that r names.

@@ -58,18 +58,6 @@ func (m *Metrics) Upstream(status int, code string) {
 	m.upstream.WithLabelValues(routerType, strconv.Itoa(status), code).Inc()
 }
 
-// A Phase is how far a request had come.
-type Phase string
-
-// The phases in which a client may leave.
-const (
-	BeforeAnswer Phase = "before_answer" // nothing of the answer had been sent
-	MidAnswer    Phase = "mid_answer"    // some of it had
-)
-
-// Departed counts a client that left.
-func (m *Metrics) Departed(p Phase) { m.departures.WithLabelValues(string(p)).Inc() }
-
 // LetIn counts a request that was let in, or refused because too much is held.
 func (m *Metrics) LetIn(ok bool) {
 	result := "allowed"
@@ -84,9 +72,6 @@ func (m *Metrics) KeysDropped(n int) { m.droppedKeys.Add(float64(n)) }
 
 // BootstrapFailed counts a body into which no hand-off keys could be put.
 func (m *Metrics) BootstrapFailed() { m.bootstrapFail.Inc() }
-
-// HandOffMissing counts a prefill answer that names no hand-off (I10).
-func (m *Metrics) HandOffMissing() { m.transferFail.Inc() }
 
 // VerdictLate counts an answer that was let go before prefill's verdict.
 func (m *Metrics) VerdictLate() { m.lateVerdicts.Inc() }

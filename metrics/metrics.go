@@ -41,8 +41,9 @@ type Metrics struct {
 	keySources   *prometheus.CounterVec
 	discovery    discovery
 	departures   *prometheus.CounterVec
+	handOffs     *prometheus.CounterVec
+	latency      latency
 	selections   *prometheus.CounterVec
-	policies     [2]string // of the prefill leg and the decode leg
 	prefix       prefix
 	retries      retries
 	admission    admission
@@ -51,8 +52,10 @@ type Metrics struct {
 	models *modelNames
 	fleet  *fleet // set by WatchState
 
-	mu    sync.RWMutex // guards works
-	works map[workKey]*Work
+	mu       sync.RWMutex // guards the following
+	works    map[workKey]*Work
+	policies [2]string   // of the prefill leg and the decode leg
+	foreseen [][2]string // models and dialects, see Serve
 }
 
 // New registers the daemon's collectors on reg. It panics if they are
@@ -84,12 +87,13 @@ func New(reg prometheus.Registerer, cfg Config) *Metrics {
 	}
 	reg.MustRegister(m.httpRequests, m.httpResponses, m.routerRequests, m.routerErrors, m.upstream, m.tokens, m.rateLimit,
 		m.connectorMode, m.bootstrapFail, m.transferFail, m.droppedKeys, m.lateVerdicts, m.orphans, m.untold,
-		m.answerEnds, m.legs, m.departures, m.canaries, m.selections, m.sent, m.legErrors, m.keySources)
+		m.answerEnds, m.legs, m.canaries, m.selections, m.sent, m.legErrors, m.keySources)
 	m.leaseWait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "pdrouter_lease_wait_seconds", Help: "Time that requests waited for a pair, once for each attempt.", Buckets: cfg.DurationBuckets,
 	})
 	reg.MustRegister(m.leaseWait)
 	m.prefix, m.retries, m.admission = newPrefix(reg), newRetries(reg), newAdmission(reg)
+	m.latency, m.handOffs, m.departures = newLatency(reg), newHandOffs(reg), newDepartures(reg)
 	m.discovery = newDiscovery(reg, cfg)
 	return m
 }
@@ -140,7 +144,6 @@ func (m *Metrics) makeOurs() {
 	m.untold = counter("pdrouter_engines_untold_total", "Legs whose engine was not told that nobody waits for it: too many ended at once.")
 	m.answerEnds = counters("pdrouter_answer_ends_total", "Answers that had begun, by how they ended.", "end")
 	m.legs = counters("pdrouter_legs_total", "Legs by role, worker and outcome.", "role", "worker", "outcome")
-	m.departures = counters("pdrouter_client_departures_total", "Clients that left before their answer was complete, by phase.", "phase")
 	m.canaries = counters("pdrouter_canaries_total", "Requests of our own through pairs that had none, by result.", "result")
 	for _, r := range []CanaryResult{CanaryOK, CanaryFailed, CanaryUnclear} {
 		m.canaries.WithLabelValues(string(r))

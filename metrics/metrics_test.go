@@ -58,8 +58,13 @@ func traffic(t *testing.T) (*Metrics, *prometheus.Registry) {
 	WatchBranches(reg, func() PolicyBranches {
 		return PolicyBranches{&ConsistentBranches{7, 1}, &PrefixBranches{5, 2, 1}, &ManualBranches{6, 1, 2, 3, 8}}
 	})
+	reloads := NewReloads(reg, time.Unix(1700000000, 0))
+	reloads.Ended(true, time.Unix(1700000100, 0))
+	reloads.Ended(false, time.Unix(1700000200, 0))
 	WatchProbes(reg, func() Probes { return Probes{Prefill: ProbeCounts{9, 1}, Decode: ProbeCounts{8, 0}} })
-	WatchInfo(reg, Info{Version: "v1.0.0", Revision: "abc", Go: "go1.26", PrefillPolicy: "cache_aware", DecodePolicy: "least_load", Discovery: "file", MostRequests: "12"})
+	WatchInfo(reg, func() Info {
+		return Info{Version: "v1.0.0", Revision: "abc", Go: "go1.26", PrefillPolicy: "cache_aware", DecodePolicy: "least_load", Discovery: "file", MostRequests: "12"}
+	})
 	WatchLearnt(reg, func() Learnt {
 		return Learnt{BytesPerToken: 3.5, Workers: []LearntWorker{
 			{Worker: "http://p0", Role: "prefill", Blocks: 100, Keeps: 5000, Kept: 0.75, LegSeconds: 0.02, TokenSeconds: 0.0001, Backlog: 1.5, Foreign: 0.25},
@@ -67,12 +72,19 @@ func traffic(t *testing.T) (*Metrics, *prometheus.Registry) {
 			{Worker: "http://d0", Role: "decode", Blocks: 90, Keeps: 6000, Kept: 1},
 		}}
 	})
+	WatchTraces(reg, func() Traces { return Traces{Sent: 40, Dropped: 2, Failed: 1} })
 	r := m.Route(http.MethodPost, "/v1/chat/completions")
 	r.Arrived()
 	r.Answered(502, "decode_request_failed", time.Second/2)
 	w := m.Work("m", "chat", "vllm-nixl", true)
 	w.Begun()
 	w.Attempted()
+	w.Prefilled(time.Unix(1000, 0), time.Second, "req-a")
+	w.Begins(time.Unix(1000, 0), 2*time.Second, "req-a")
+	w.HandedOff(time.Second / 2)
+	w.Gap(20 * time.Millisecond)
+	w.Decoded(3 * time.Second)
+	m.Serve("m", "vllm-nixl")
 	w.Sent("http://d0")
 	w.Sent("http://gone")
 	m.LegFailed("decode", false)
@@ -81,7 +93,6 @@ func traffic(t *testing.T) (*Metrics, *prometheus.Registry) {
 	m.Admission("default", Admitted)
 	m.Discovered(3, 1, 4, 2*time.Millisecond)
 	m.NotDiscovered(2)
-	w.Prefilled(time.Second)
 	w.FirstToken(2*time.Second, time.Second, time.Second/2)
 	w.Succeeded(3 * time.Second)
 	w.Tokens(100, 11, time.Second)
@@ -92,10 +103,10 @@ func traffic(t *testing.T) (*Metrics, *prometheus.Registry) {
 	m.LegEnded("decode", "http://d0", LegFailed)
 	m.Leased(time.Second / 4)
 	m.Upstream(200, "")
-	m.Departed(MidAnswer)
+	m.Departed("relay")
 	m.KeysDropped(2)
 	m.BootstrapFailed()
-	m.HandOffMissing()
+	m.HandOffEnded("vllm-nixl", HandOffMissing)
 	m.VerdictLate()
 	m.Orphaned()
 	m.Untold()

@@ -1,7 +1,9 @@
 package metrics
 
 import (
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -35,7 +37,8 @@ type Work struct {
 	handOff    prometheus.Observer
 	pdTTFT     prometheus.Observer
 	mode       prometheus.Counter
-	selections [2]prometheus.Counter
+	selections atomic.Pointer[[2]prometheus.Counter] // by the policies in force
+	latencies  latencies
 }
 
 // Work returns the Work for a request. The model must be one that a worker
@@ -55,12 +58,43 @@ func (m *Metrics) Work(model, endpoint, dialect string, streaming bool) *Work {
 	if w := m.works[key]; w != nil {
 		return w
 	}
-	runtime, mode := engineOf(dialect)
-	w = &Work{
+	w = m.newWorkLocked(key)
+	m.works[key] = w
+	return w
+}
+
+// mostForeseen bounds the models and dialects that have series before their first
+// request: some 240 each. An engine may serve hundreds of adapters that nobody
+// asks for.
+const mostForeseen = 16
+
+// Serve makes the series of a model that workers serve by a dialect, so that they
+// are there before its first request.
+func (m *Metrics) Serve(model, dialect string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	pair := [2]string{model, dialect}
+	if len(m.foreseen) == mostForeseen || slices.Contains(m.foreseen, pair) {
+		return
+	}
+	m.foreseen = append(m.foreseen, pair)
+	model = m.models.label(model)
+	for _, endpoint := range endpoints() {
+		m.latency.bind(model, endpoint, dialect)
+	}
+}
+
+// endpoints are the values of the label endpoint, of what is handed off.
+func endpoints() []string { return []string{"chat", "completions", "generate"} }
+
+func (m *Metrics) newWorkLocked(key workKey) *Work {
+	model, endpoint := key.model, key.endpoint
+	runtime, mode := engineOf(key.dialect)
+	w := &Work{
 		m:          m,
 		model:      model,
 		endpoint:   endpoint,
-		requests:   m.routerRequests.WithLabelValues(routerType, backend, connection, model, endpoint, strconv.FormatBool(streaming)),
+		requests:   m.routerRequests.WithLabelValues(routerType, backend, connection, model, endpoint, strconv.FormatBool(key.streaming)),
 		duration:   m.routerDuration.WithLabelValues(routerType, backend, connection, model, endpoint),
 		ttft:       m.ttft.WithLabelValues(routerType, backend, model, endpoint),
 		tpot:       m.tpot.WithLabelValues(routerType, backend, model, endpoint),
@@ -72,10 +106,10 @@ func (m *Metrics) Work(model, endpoint, dialect string, streaming bool) *Work {
 		pdTTFT:     m.pdTTFT.WithLabelValues(backend, model, runtime),
 		mode:       m.connectorMode.WithLabelValues(mode),
 	}
-	for i, role := range [...]string{"prefill", "decode"} {
-		w.selections[i] = m.selections.WithLabelValues(role, connection, model, m.policies[i])
+	w.selections.Store(m.selectionsLocked(model))
+	if key.dialect != "" {
+		w.latencies = m.latency.bind(model, endpoint, key.dialect)
 	}
-	m.works[key] = w
 	return w
 }
 
@@ -101,7 +135,7 @@ func (w *Work) Begun() {
 // workers by the policies.
 func (w *Work) Attempted() {
 	w.mode.Inc()
-	for _, s := range w.selections {
+	for _, s := range w.selections.Load() {
 		s.Inc()
 	}
 }
@@ -147,8 +181,28 @@ func errorType(status int) string {
 	}
 }
 
-// Prefilled records how long the prefill leg took.
-func (w *Work) Prefilled(d time.Duration) { w.prefill.Observe(d.Seconds()) }
+// Prefilled records how long the prefill leg took that ended now, of the request
+// with that id.
+func (w *Work) Prefilled(now time.Time, d time.Duration, id string) {
+	w.prefill.Observe(d.Seconds())
+	w.latencies.prefill.observe(now, d, id)
+}
+
+// Begins records that a client is sent its first event with content now, so long
+// after its request's head came.
+func (w *Work) Begins(now time.Time, sinceArrival time.Duration, id string) {
+	w.latencies.ttft.observe(now, sinceArrival, id)
+}
+
+// HandedOff records how long after prefill's answer decode's first event with
+// content came.
+func (w *Work) HandedOff(wait time.Duration) { w.latencies.handOff.Observe(max(wait, 0).Seconds()) }
+
+// Gap records the time between two reads that brought tokens.
+func (w *Work) Gap(d time.Duration) { w.latencies.gaps.Observe(d.Seconds()) }
+
+// Decoded records the time from decode's first event with content to its last.
+func (w *Work) Decoded(d time.Duration) { w.latencies.decode.Observe(d.Seconds()) }
 
 // FirstToken records when the first token came: since the request arrived, and
 // since the prefill leg was sent. In a dialect that prefills first, handOff is

@@ -52,6 +52,10 @@ type End struct {
 	Reason, Message string
 	Bytes           int64 // of the answer
 	Keep            bool  // among the last ones that have ended
+
+	// Copy gets the record as it is then, in memory that it has already. Nil: no
+	// copy is wanted.
+	Copy *View
 }
 
 // End closes the record of a request, once. It must not be used any more.
@@ -79,6 +83,9 @@ func (r *Request) end(e *End) {
 	defer r.mu.Unlock()
 	v := &r.view
 	v.Ended, v.Status, v.Code, v.Reason, v.Message, v.Bytes = e.At, e.Status, e.Code, e.Reason, e.Message, e.Bytes
+	if e.Copy != nil {
+		r.copyLocked(e.Copy)
+	}
 }
 
 // Ages returns for how long each request that runs has done so.

@@ -17,6 +17,9 @@ func TestEveryPhaseIsTimedAndAFurtherAttemptBeginsAnew(t *testing.T) {
 	r.Leased(Attempt{Leased: at(5), Prefill: "p0", Decode: "d0", Choice: Choice{Candidates: []Candidate{{Worker: "p0"}, {Worker: "p1"}}}})
 	r.Prefilled(at(20))
 	r.Over(at(30), "decode", "decode_upstream_error", "it died")
+	if p := r.Phase(); p != HandOff {
+		t.Errorf("an attempt that ended in phase %v, want %v", p, HandOff)
+	}
 	r.Again()
 	if v := r.View(); v.Phase != Admit || v.Attempts[0].Reason != "it died" || !v.Attempts[0].Prefilled.Equal(at(20)) {
 		t.Errorf("after an attempt that failed: phase %v, attempt %+v", v.Phase, v.Attempts[0])
@@ -47,6 +50,24 @@ func TestEveryPhaseIsTimedAndAFurtherAttemptBeginsAnew(t *testing.T) {
 	}
 	if v.Running() || v.Name(HandOff) != "hand-off" {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestPhasesThatOverlap: in a dialect whose legs run at once, decode's first token
+// may come before prefill's verdict.
+func TestPhasesThatOverlap(t *testing.T) {
+	b, start := NewBook(1), time.Unix(1000, 0)
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	r := b.Begin(start, "a")
+	r.Asks(start, Asked{Streaming: true})
+	r.Leased(Attempt{Leased: start})
+	r.Token(at(20))
+	r.Prefilled(at(25))
+	v := r.View()
+	for p, want := range map[Phase]int{Prefill: 20, HandOff: 0, Relay: 80} {
+		if took, _ := v.Took(p, at(100)); took != time.Duration(want)*time.Millisecond {
+			t.Errorf("%v took %v, want %d ms", p, took, want)
+		}
 	}
 }
 

@@ -120,11 +120,19 @@ func (r *Request) Over(now time.Time, leg, code, reason string) {
 	}
 }
 
-// Again tells that another attempt is to follow. The request waits for its pair.
+// Again tells that another attempt is to follow, and the request waits for its
+// pair.
 func (r *Request) Again() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.view.Phase = Admit
+}
+
+// Phase returns how far the request has come.
+func (r *Request) Phase() Phase {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.view.Phase
 }
 
 // Counts tells what engines said of the request.

@@ -72,6 +72,7 @@ type Choice struct {
 	DecodeReason string    // likewise the decode worker
 	Units        [2]string // what Cost is in, of prefill and of decode; empty: nothing was compared by a number
 	Waited       time.Duration
+	At           time.Time // when the request came to be served: after it had waited, before a pair was chosen
 
 	Blocks     int // of the prompt, which Candidates are believed to hold some of; 0: it has no whole one, or the policy does not look
 	BlockBytes int // length of one
@@ -138,7 +139,8 @@ func (v *View) ITL() time.Duration {
 }
 
 // Took returns for how long the request was in a phase until now, and whether it
-// has reached it.
+// has reached it. A phase ends when any later one is reached: decode's first token
+// may come before prefill's verdict, and then the hand-off took no time.
 func (v *View) Took(p Phase, now time.Time) (time.Duration, bool) {
 	from := v.At[p]
 	if from.IsZero() {
@@ -149,10 +151,9 @@ func (v *View) Took(p Phase, now time.Time) (time.Duration, bool) {
 		until = v.Ended
 	}
 	for _, next := range v.At[p+1:] {
-		if !next.IsZero() {
+		if !next.IsZero() && next.Before(until) {
 			until = next
-			break
 		}
 	}
-	return until.Sub(from), true
+	return max(until.Sub(from), 0), true
 }

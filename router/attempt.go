@@ -53,6 +53,7 @@ type attempt struct {
 	merged       bool // the client's answer needs parts of prefill's
 	late         bool // a JSON answer was let go without prefill's verdict
 	firstToken   time.Time
+	lastToken    time.Time
 	delivered    bool   // all of the answer has been passed on: what comes later changes nothing
 	final        *Error // decode's, if it failed
 }
@@ -123,9 +124,9 @@ func (h *Handler) newAttempt(c *call, req *transfer.Request, pair *workers.Pair)
 func (a *attempt) beginPatience() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	limit := a.h.cfg.FirstByte
+	limit := a.call.cfg.FirstByte
 	if !a.call.streaming {
-		limit = min(limit, a.h.cfg.RequestTimeout)
+		limit = min(limit, a.call.cfg.RequestTimeout)
 	}
 	a.patience = time.AfterFunc(limit, a.overtime)
 }
@@ -152,8 +153,11 @@ func (a *attempt) conclude() error {
 	a.endPatience()
 	a.settle()
 	err := a.outcome()
-	if err == nil {
+	a.countHandOff(err)
+	if err == nil || a.call.w.begun() { // else another attempt may count them
 		a.countTokens()
+	}
+	if err == nil {
 		for i := range a.legs { // an error may still speak of them
 			a.h.answers.put(a.legs[i].body)
 		}
@@ -164,6 +168,9 @@ func (a *attempt) conclude() error {
 
 // countEnd counts how the answer ended, if it had begun.
 func (a *attempt) countEnd(err error) {
+	if a.call.w.begun() && !a.firstToken.IsZero() {
+		a.work.Decoded(a.lastToken.Sub(a.firstToken))
+	}
 	switch {
 	case !a.call.w.begun():
 	case errors.Is(err, errClientGone):
@@ -296,9 +303,9 @@ func (a *attempt) overtime() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	took := time.Since(a.began)
-	left := a.h.cfg.RequestTimeout - took
+	left := a.call.cfg.RequestTimeout - took
 	switch {
-	case (a.call.streaming || took >= a.h.cfg.FirstByte) && !a.inTime():
+	case (a.call.streaming || took >= a.call.cfg.FirstByte) && !a.inTime():
 		if a.first == nil && a.ctx.Err() == nil {
 			a.first = &Error{Status: http.StatusGatewayTimeout, Code: "first_byte_timeout", Message: "The engines sent no token in time."}
 		}

@@ -13,13 +13,13 @@ import (
 
 	"pdrouter/metrics"
 	"pdrouter/record"
-
-	"go.uber.org/zap"
+	"pdrouter/tracing"
 )
 
 // A call is one request of a client, from its head to the end of its answer,
 // and what the access log will say of it.
 type call struct {
+	cfg   *standing // as it was when the request came
 	w     *client
 	r     *http.Request
 	id    string
@@ -27,6 +27,7 @@ type call struct {
 	fault *Error // why it failed; nil if it did not
 	rec   *record.Request
 	keep  bool // its record, when it has ended
+	trace tracing.Trace
 
 	model           string
 	dialect         string        // the first of its model's; empty: nobody serves it
@@ -49,8 +50,9 @@ type call struct {
 // answers errors and the one place that logs a request.
 func (h *Handler) answering(route *metrics.Route, serve func(*call) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{w: newClient(w, r, h.cfg.ClientStall), r: r, began: time.Now()}
-		c.id = h.requestID(r)
+		cfg := h.standing.Load()
+		c := &call{cfg: cfg, w: newClient(w, r, cfg.ClientStall), r: r, began: time.Now()}
+		c.id = cfg.requestID(r)
 		route.Arrived()
 		c.rec = h.book.Begin(c.began, c.id)
 		defer h.closeRecord(c) // also after a panic that ends the connection
@@ -118,7 +120,7 @@ func (h *Handler) conclude(ctx context.Context, c *call, err error) (abort bool)
 	}
 	switch {
 	case c.fault.Status == statusClientGone:
-		h.met.Departed(phase(c))
+		h.met.Departed(metrics.Phase(c.rec.Phase().String()))
 		return true
 	case c.w.begun():
 		return !c.fault.told
@@ -126,13 +128,6 @@ func (h *Handler) conclude(ctx context.Context, c *call, err error) (abort bool)
 		c.fault.write(c.w)
 		return false
 	}
-}
-
-func phase(c *call) metrics.Phase {
-	if c.w.begun() {
-		return metrics.MidAnswer
-	}
-	return metrics.BeforeAnswer
 }
 
 // account counts the request and writes its line in the access log.
@@ -148,38 +143,13 @@ func (h *Handler) account(c *call, route *metrics.Route) {
 		status = statusClientGone
 	}
 	route.Answered(status, code, head)
-
-	memory, _ := h.fields.Get().(*[]zap.Field)
-	fields := append((*memory)[:0], zap.String("request_id", c.id), zap.String("path", shortened(c.r.URL.Path, maxShown)), zap.Int("status", status),
-		zap.Duration("duration", now.Sub(c.began)), zap.Int64("bytes", c.w.bytes))
-	if c.prefill != "" || c.decode != "" {
-		fields = append(fields, zap.String("model", c.model), zap.String("prefill", c.prefill), zap.String("decode", c.decode),
-			zap.Duration("ttft", c.ttft))
-	}
-	if c.room != 0 {
-		fields = append(fields, zap.Uint64("room", c.room))
-	}
-	defer func() {
-		clear(fields[:cap(fields)])
-		*memory = fields
-		h.fields.Put(memory)
-	}()
-	switch {
-	case c.aborted:
-		h.log.Warn("request aborted by its engine", fields...)
-	case c.fault == nil:
-		h.log.Info("request", fields...)
-	case c.fault.Status == statusClientGone:
-		h.log.Info("client left", fields...)
-	default:
-		h.log.Warn("request failed", append(fields, zap.Error(c.fault))...)
-	}
+	h.access.write(c, now, status)
 }
 
 // requestID returns the name that the client gave its request, if it is sane,
 // else a new one. It is for logs and for the client; engines get another.
-func (h *Handler) requestID(r *http.Request) string {
-	for _, name := range h.cfg.RequestIDHeaders {
+func (c *Config) requestID(r *http.Request) string {
+	for _, name := range c.RequestIDHeaders {
 		if id := r.Header.Get(name); isSane(id) {
 			return strings.Clone(id) // it outlives the other headers, which are in one string with it
 		}

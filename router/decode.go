@@ -35,16 +35,14 @@ func (a *attempt) decode() {
 
 // askDecode sends the decode leg and returns its answer of status 200.
 func (a *attempt) askDecode(l *leg) (*exchange.Answer, error) {
-	written := a.handOff
 	if a.prefillFirst() {
-		if !written.HandedOff {
-			a.h.met.HandOffMissing()
-		}
-	} else {
-		var err error
-		if written, err = a.dialect.Decode(a.req, a.keys, nil); err != nil {
-			return nil, errorFor(err)
-		}
+		written := a.handOff
+		a.merged = written.Merged
+		return a.send(l, written)
+	}
+	written, err := a.dialect.Decode(a.req, a.keys, nil)
+	if err != nil {
+		return nil, errorFor(err)
 	}
 	a.merged = written.Merged
 	return a.send(l, written)
@@ -85,7 +83,7 @@ func (a *attempt) relayJSON(l *leg, answer *exchange.Answer) error {
 	case a.req.Stream(): // its client would read no token of it, and no error
 		return nonsense(workers.Decode, errors.New("JSON where a stream was due"))
 	case !whole && a.merged:
-		return a.h.answerTooLong(workers.Decode) // parts of prefill's answer belong into it
+		return a.call.cfg.answerTooLong(workers.Decode) // parts of prefill's answer belong into it
 	}
 	if err := a.verdict(a.merged); err != nil {
 		return err
@@ -177,10 +175,13 @@ func (a *attempt) clientLeft() error {
 
 // timeFirstToken records that the first token came at that time.
 func (a *attempt) timeFirstToken(at time.Time) {
-	a.call.ttft, a.firstToken = at.Sub(a.call.began), at
+	a.firstToken = at
 	var handOff time.Duration
 	if a.prefillFirst() {
 		handOff = at.Sub(a.answered)
 	}
-	a.work.FirstToken(a.call.ttft, at.Sub(a.began), handOff)
+	a.work.FirstToken(at.Sub(a.call.began), at.Sub(a.began), handOff)
+	if a.gate.opened() { // by what was too long to be held
+		a.see(at)
+	}
 }

@@ -45,7 +45,7 @@ func TestAborted(t *testing.T) {
 				}
 				clients.Wait()
 			}
-			wait(t, "all to end", func() bool { return f.logs.Len() == tt.n })
+			wait(t, "all to end", func() bool { return f.handler.Records().Count() == uint64(tt.n) && len(f.handler.Ages()) == 0 })
 			end() // release legs hold bodies until they are answered
 			wait(t, "release legs to end", func() bool { return f.handler.BufferedBytes() == 0 })
 			f.wantIdle(t)

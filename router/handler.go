@@ -11,6 +11,7 @@ import (
 
 	"pdrouter/metrics"
 	"pdrouter/record"
+	"pdrouter/tracing"
 	"pdrouter/transfer"
 	"pdrouter/workers"
 
@@ -32,7 +33,7 @@ const keptRecords = 1024
 
 // A Handler serves the client API.
 type Handler struct {
-	cfg      Config
+	standing atomic.Pointer[standing] // the configuration in force
 	registry *workers.Registry
 	met      *metrics.Metrics
 	log      *zap.Logger
@@ -44,13 +45,13 @@ type Handler struct {
 	buffered   atomic.Int64 // request bodies held, in bytes
 	bodies     buffers      // of requests longer than firstRead
 	answers    buffers      // of JSON answers, and of streams that are held
-	fields     sync.Pool    // of *[]zap.Field
-	prints     sync.Pool    // of *fingerprint
+	access     *accessLog
+	prints     sync.Pool // of *fingerprint
 	draining   atomic.Bool
 	budget     *budget
 	background errgroup.Group
 	canaries   *Handler // runs canaries, with metrics that nobody reads
-	maxClass   Class
+	tracer     *tracing.Tracer
 	seed       maphash.Seed // of what stands for API keys
 
 	mu     sync.RWMutex // guards the following
@@ -59,23 +60,21 @@ type Handler struct {
 
 // New returns a Handler that runs requests on the workers of registry.
 func New(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *Handler {
-	cfg.RequestIDHeaders = canonical(cfg.RequestIDHeaders)
-	cfg.RoutingKeyHeaders = canonical(cfg.RoutingKeyHeaders)
-	h := newHandler(cfg, registry, met, log)
-	h.canaries = newHandler(forCanaries(cfg), registry, metrics.Discard(), zap.NewNop())
+	h := newHandler(registry, met, log)
+	h.canaries = newHandler(registry, metrics.Discard(), zap.NewNop())
 	h.routes = h.newRoutes()
+	h.Reload(cfg)
 	return h
 }
 
-// newHandler returns a Handler that has no routes yet.
-func newHandler(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *Handler {
-	h := &Handler{book: record.NewBook(keptRecords), cfg: cfg, registry: registry, met: met, log: log, budget: newBudget(), started: time.Now()}
-	h.maxClass, _ = ParseClass(cfg.MaxClass) // validated
+// newHandler returns a Handler that has no routes and no configuration yet.
+func newHandler(registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *Handler {
+	h := &Handler{book: record.NewBook(keptRecords), registry: registry, met: met, log: log, budget: newBudget(), started: time.Now()}
 	h.seed = maphash.MakeSeed()
 	h.bodies.least, h.bodies.most = firstRead, trusted+1
 	h.answers.least, h.answers.most = minHold, maxHold
 	h.check.limit = generateTime
-	h.fields.New = func() any { return new([]zap.Field) }
+	h.access = newAccessLog(log)
 	h.prints.New = func() any { return new(fingerprint) }
 	h.background.SetLimit(backgroundCalls)
 	return h
@@ -91,8 +90,14 @@ func canonical(names []string) []string {
 	return out
 }
 
+// TraceWith makes t trace what is handed off. It is called before anything is
+// served. Canaries are not traced.
+func (h *Handler) TraceWith(t *tracing.Tracer) { h.tracer = t }
+
 // ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.ServeHTTP(w, r) }
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.standing.Load().entry.ServeHTTP(w, r)
+}
 
 // Drain makes /readiness say that no new request should be sent here.
 func (h *Handler) Drain() { h.draining.Store(true) }
@@ -107,6 +112,7 @@ func (h *Handler) Wait() {
 	h.closed = true
 	h.mu.Unlock()
 	_ = h.background.Wait() // none returns an error
+	h.access.sampler.flush()
 	if h.canaries != nil {
 		h.canaries.Wait()
 	}
@@ -141,6 +147,7 @@ func (h *Handler) complete(endpoint transfer.Endpoint) func(*call) error {
 	return func(c *call) error {
 		c.keep = true
 		c.rec.Is(endpointLabel(endpoint))
+		c.trace = h.tracer.Begin(traceHeaders(c.r))
 		req, err := h.readRequest(c, endpoint)
 		if err != nil {
 			if _, ok := errors.AsType[*transfer.BadRequest](err); ok {

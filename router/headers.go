@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"pdrouter/exchange"
+	"pdrouter/tracing"
 	"pdrouter/workers"
 )
 
@@ -18,7 +19,7 @@ const maxField = 8 << 10
 // legHeader returns the headers of a leg to w. It is an allow-list (I6): what
 // is not named here never reaches an engine. Accept-Encoding is never named:
 // a compressed answer could be neither judged nor relayed token by token.
-func (h *Handler) legHeader(r *http.Request, w *workers.Worker, attemptID string) []exchange.Field {
+func (c *call) legHeader(w *workers.Worker, attemptID string) []exchange.Field {
 	fields := make([]exchange.Field, 0, 8)
 	add := func(name, value string) {
 		if value != "" {
@@ -27,15 +28,35 @@ func (h *Handler) legHeader(r *http.Request, w *workers.Worker, attemptID string
 	}
 	add("Content-Type", "application/json")
 	add("X-Request-Id", attemptID)
-	add("Authorization", h.authorization(r, w))
-	if parent := bounded(r.Header.Get("Traceparent")); isTraceparent(parent) {
-		add("Traceparent", parent)
-		add("Tracestate", bounded(strings.Join(r.Header.Values("Tracestate"), ",")))
-	}
-	for _, name := range h.cfg.RoutingKeyHeaders {
-		add(name, bounded(r.Header.Get(name)))
+	add("Authorization", c.authorization(w))
+	parent, state := c.traceOf(w.Role)
+	add("Traceparent", parent)
+	add("Tracestate", state)
+	for _, name := range c.cfg.RoutingKeyHeaders {
+		add(name, bounded(c.r.Header.Get(name)))
 	}
 	return fields
+}
+
+// traceOf returns what is told of the request's trace to a worker: our span of
+// the leg, or else what the client sent.
+func (c *call) traceOf(role workers.Role) (parent, state string) {
+	leg := tracing.Prefill
+	if role == workers.Decode {
+		leg = tracing.Decode
+	}
+	if parent, state = c.trace.Leg(c.attempts, leg); parent == "" {
+		return traceHeaders(c.r)
+	}
+	return parent, state
+}
+
+// traceHeaders returns what a client sent of its trace, if it makes sense.
+func traceHeaders(r *http.Request) (parent, state string) {
+	if parent = r.Header.Get("Traceparent"); len(parent) > maxField || !tracing.Valid(parent) {
+		return "", ""
+	}
+	return parent, bounded(strings.Join(r.Header.Values("Tracestate"), ","))
 }
 
 // bounded returns a client's value, or nothing if it is too long for an engine.
@@ -48,29 +69,16 @@ func bounded(value string) string {
 
 // authorization returns what goes up as Authorization: the worker's own key if
 // one is configured, else the client's, unless that was meant for us.
-func (h *Handler) authorization(r *http.Request, w *workers.Worker) string {
+func (c *call) authorization(w *workers.Worker) string {
+	key := w.Key()
 	switch {
-	case w.APIKey != "":
-		return "Bearer " + w.APIKey
-	case len(h.cfg.APIKeys) > 0:
+	case key != "":
+		return "Bearer " + key
+	case len(c.cfg.APIKeys) > 0:
 		return ""
 	default:
-		return bounded(r.Header.Get("Authorization"))
+		return bounded(c.r.Header.Get("Authorization"))
 	}
-}
-
-// isTraceparent reports whether s is a W3C traceparent of version 00 or later:
-// two, 32, 16 and two lower-case hex digits, ids not all zero.
-func isTraceparent(s string) bool {
-	if len(s) < 55 || s[2] != '-' || s[35] != '-' || s[52] != '-' || len(s) > 55 && s[55] != '-' {
-		return false
-	}
-	for _, part := range [...]string{s[:2], s[3:35], s[36:52], s[53:55]} {
-		if strings.Trim(part, "0123456789abcdef") != "" {
-			return false
-		}
-	}
-	return s[:2] != "ff" && (len(s) == 55 || s[:2] != "00") && strings.Trim(s[3:35], "0") != "" && strings.Trim(s[36:52], "0") != ""
 }
 
 // relayHeader copies an engine's headers to the client's answer, but for those

@@ -16,7 +16,12 @@ func (h *Handler) closeRecord(c *call) {
 	if c.fault != nil {
 		end.Code, end.Reason, end.Message = c.fault.Code, c.fault.Error(), c.fault.Message
 	}
+	traced := h.tracer.Ending(&c.trace)
+	if traced != nil {
+		end.Copy = &traced.View
+	}
 	h.book.End(c.rec, &end)
+	h.tracer.Send(traced)
 }
 
 // recordNeed records what the request asks for. From now on it waits for a pair.
@@ -36,7 +41,7 @@ func (t *trial) recordLease(now time.Time, waited time.Duration) {
 	print, x := t.call.print, t.need.Explain
 	print.seen = candidates(print.seen[:0], x, p)
 	choice := record.Choice{
-		Reason: x.Reason, DecodeReason: x.DecodeReason, Units: x.Units, Waited: waited, Candidates: print.seen, Unlisted: x.Unlisted,
+		Reason: x.Reason, DecodeReason: x.DecodeReason, Units: x.Units, Waited: waited, At: p.Served, Candidates: print.seen, Unlisted: x.Unlisted,
 		Blocks: len(t.need.Prompt.Chain), BlockBytes: t.need.Prompt.Block,
 	}
 	t.call.rec.Leased(record.Attempt{

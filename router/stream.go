@@ -139,12 +139,19 @@ func (s *stream) letGo() {
 func (s *stream) note(now time.Time, commits bool) {
 	if commits && !s.begun {
 		s.begun = true
-		s.answer.SetIdle(s.h.cfg.StreamIdle)
+		s.answer.SetIdle(s.call.cfg.StreamIdle)
 		s.timeFirstToken(now)
 		s.legs[workers.Decode].lease.Began()
 	}
-	if s.begun && !s.done {
-		s.call.rec.Token(now)
+	if !s.begun {
+		return
+	}
+	s.lastToken = now
+	if s.done {
+		return
+	}
+	if gap := s.call.rec.Token(now); gap > 0 {
+		s.work.Gap(gap)
 	}
 }
 
@@ -317,6 +324,9 @@ func (a *attempt) beginStream() {
 	}
 	head.Set("Date", time.Now().UTC().Format(http.TimeFormat)) // net/http does it in the deepest place of all
 	a.call.w.WriteHeader(http.StatusOK)
+	if a.gate.commits {
+		a.see(a.call.w.headAt)
+	}
 }
 
 // endStream tells the client, in a stream that has begun, why it ends. There

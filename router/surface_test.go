@@ -259,7 +259,10 @@ func TestLog(t *testing.T) {
 	const secret = "tell-nobody"
 	body := `{"model":"m","messages":[{"role":"user","content":"` + secret + `"}]}`
 	refusal := `{"error":{"message":"bad input: ` + secret + `","type":"BadRequestError","param":null,"code":400}}`
-	fields := []string{"request_id", "model", "path", "status", "leg", "prefill", "decode", "room", "ttft", "duration", "bytes", "error"}
+	fields := []string{
+		"request_id", "model", "stream", "path", "status", "code", "prefill", "decode", "attempts", "room", "phases", "waited_for", "ttft", "itl", "duration", "bytes",
+		"prompt_tokens", "cached_tokens", "answer_tokens", "error",
+	}
 	tests := []struct {
 		name            string
 		prefill, decode http.HandlerFunc
@@ -310,9 +313,10 @@ func TestLogOfDepartures(t *testing.T) {
 	tests := []struct {
 		name, request string
 		decode        http.HandlerFunc
+		phase         string
 	}{
-		{"while the engines are silent", chatRequest, then(func(http.ResponseWriter, *http.Request) { token <- struct{}{} }, hang)},
-		{"while a token waits for prefill's verdict", streamRequest, held},
+		{"while the engines are silent", chatRequest, then(func(http.ResponseWriter, *http.Request) { token <- struct{}{} }, hang), "prefill"},
+		{"while a token waits for prefill's verdict", streamRequest, held, "relay"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -320,6 +324,7 @@ func TestLogOfDepartures(t *testing.T) {
 			conn := f.dial(t, "/v1/chat/completions", tt.request)
 			wait(t, "prefill's leg", func() bool { return len(f.prefill.got()) == 1 })
 			<-token
+			wait(t, "phase "+tt.phase, func() bool { return f.handler.Records().Running()[0].Phase.String() == tt.phase })
 			conn.Close()
 
 			entry := f.lastLog(t, 1)
@@ -327,8 +332,8 @@ func TestLogOfDepartures(t *testing.T) {
 			if entry.Level.String() != "info" || entry.Message != "client left" || entry.ContextMap()["status"] != int64(499) {
 				t.Errorf("the log says %s %q %v, want info, client left, 499", entry.Level, entry.Message, entry.ContextMap())
 			}
-			if n := f.value(t, "pdrouter_client_departures_total", map[string]string{"phase": "before_answer"}); n != 1 {
-				t.Errorf("departures before the answer = %v, want 1", n)
+			if n := f.value(t, "pdrouter_client_departures_total", map[string]string{"phase": tt.phase}); n != 1 {
+				t.Errorf("departures in phase %s = %v, want 1", tt.phase, n)
 			}
 			if n := f.value(t, "pdrouter_late_verdicts_total", nil); n != 0 {
 				t.Errorf("late verdicts = %v, want 0", n)

@@ -4,6 +4,9 @@
 // the place of this one as the service ([Command]). Without a service manager
 // everything else is a no-op, so that nobody has to ask whether there is one.
 //
+// A [Manager] is asked about other units, and restarts them: that is for commands,
+// the daemon itself does not speak D-Bus.
+//
 // What is told is the protocol of sd_notify(3), what is taken over that of
 // sd_listen_fds(3). The unit files are in this directory too.
 //

@@ -2,26 +2,32 @@ package workers
 
 import "math"
 
-// trendSeconds is over how long a trend is taken.
-const trendSeconds = 30
+// A trend is taken over both of these, in seconds.
+const (
+	trendLong  = 20
+	trendShort = 4
+)
 
-// A trend is which way an amount goes. It follows behind by trendSeconds, so
-// that the distance between the two is the slope.
+// A trend is which way an amount goes. Two averages follow it, by so many
+// seconds behind, and the distance to either is a slope. The lesser of the two
+// counts: what was a jump does not show over a long time, and what has come to
+// its end does not over a short one.
 type trend struct {
-	behind float64
-	at     float64
-	value  float64
-	begun  bool
+	long, short float64
+	at          float64
+	value       float64
+	begun       bool
 }
 
 // mark notes what the amount is now.
 func (t *trend) mark(now, value float64) {
 	if !t.begun {
-		*t = trend{value, now, value, true}
+		*t = trend{value, value, now, value, true}
 		return
 	}
-	if now > t.at {
-		t.behind += (t.value - t.behind) * (1 - math.Exp((t.at-now)/trendSeconds))
+	if passed := now - t.at; passed > 0 {
+		t.long += (t.value - t.long) * (1 - math.Exp(-passed/trendLong))
+		t.short += (t.value - t.short) * (1 - math.Exp(-passed/trendShort))
 	}
 	t.at, t.value = now, value
 }
@@ -29,8 +35,8 @@ func (t *trend) mark(now, value float64) {
 // until returns in how many seconds the amount comes to full; +Inf if it does
 // not rise.
 func (t *trend) until(full float64) float64 {
-	slope := (t.value - t.behind) / trendSeconds
-	if slope <= full*1e-5 {
+	slope := min((t.value-t.long)/trendLong, (t.value-t.short)/trendShort)
+	if slope <= full*1e-4 {
 		return math.Inf(1)
 	}
 	return max(full-t.value, 0) / slope

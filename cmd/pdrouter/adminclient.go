@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,7 +95,12 @@ func (c *adminClient) close() { c.http.CloseIdleConnections() }
 
 // do sends a request, and decodes the answer into v unless v is nil.
 func (c *adminClient) do(ctx context.Context, method, path string, v any) error {
-	req, err := http.NewRequestWithContext(ctx, method, c.base+path, http.NoBody)
+	return c.send(ctx, method, path, nil, v)
+}
+
+// send is do with a body.
+func (c *adminClient) send(ctx context.Context, method, path string, body []byte, v any) error {
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -106,13 +112,13 @@ func (c *adminClient) do(ctx context.Context, method, path string, v any) error 
 		return c.explain(ctx, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
+	answer, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return c.explain(ctx, err)
 	}
 	if resp.StatusCode/100 != 2 {
 		e := &admin.Error{Status: resp.StatusCode}
-		if json.Unmarshal(body, e) != nil || e.Message == "" {
+		if json.Unmarshal(answer, e) != nil || e.Message == "" {
 			return fmt.Errorf("%s answers status %d; is it a daemon's admin API?", c.where, resp.StatusCode)
 		}
 		return e
@@ -120,7 +126,7 @@ func (c *adminClient) do(ctx context.Context, method, path string, v any) error 
 	if v == nil {
 		return nil
 	}
-	if err := json.Unmarshal(body, v); err != nil {
+	if err := json.Unmarshal(answer, v); err != nil {
 		return fmt.Errorf("%s: not the answer of a daemon's admin API: %w", c.where, err)
 	}
 	return nil

@@ -20,7 +20,7 @@ var free = []string{logs, "golang.org/x/sync"}
 const logs = "go.uber.org/zap"
 
 // silent packages do not log: they return what there is to say.
-var silent = []string{"record", "workers", "transfer", "policy", "metrics", "exchange", "sim"}
+var silent = []string{"record", "tracing", "workers", "transfer", "policy", "metrics", "exchange", "sim", "survey", "setup", "doctor"}
 
 // allowed is the map of ARCHITECTURE.md: what each package may import besides
 // the standard library and what is free. Arrows point down: nothing imports
@@ -28,7 +28,7 @@ var silent = []string{"record", "workers", "transfer", "policy", "metrics", "exc
 var allowed = map[string][]string{
 	"cmd/pdrouter":   {"*"},
 	"admin":          {"router", "record", "health", "workers", "policy", "metrics", "github.com/go-chi/chi"},
-	"router":         {"record", "transfer", "exchange", "workers", "policy", "metrics", "github.com/go-chi/chi", "github.com/go-chi/cors"},
+	"router":         {"record", "tracing", "transfer", "exchange", "workers", "policy", "metrics", "github.com/go-chi/chi", "github.com/go-chi/cors"},
 	"health":         {"workers", "exchange", "metrics", "github.com/sony/gobreaker"},
 	"policy":         {"workers", "github.com/cespare/xxhash"},
 	"transfer":       {"workers"},
@@ -36,7 +36,11 @@ var allowed = map[string][]string{
 	"exchange":       {"golang.org/x/sys"},
 	"metrics":        {"github.com/prometheus/client_golang", "github.com/prometheus/client_model"},
 	"record":         {},
+	"tracing":        {"record", "google.golang.org/protobuf"},
 	"systemd":        {"github.com/coreos/go-systemd/v22", "golang.org/x/sys"},
+	"survey":         {},
+	"setup":          {"systemd"},
+	"doctor":         {"survey", "systemd"},
 	"sim":            {},
 	"bench":          {"policy", "workers", "sim"},
 	"bench/chaos":    {"sim"},

@@ -46,7 +46,7 @@ func TestValidate(t *testing.T) {
 		{"the same port on an address and on all", func(c *Config) { c.Host, c.MetricsHost, c.MetricsPort = "127.0.0.1", "::", c.Port }, "prometheus-port: 30001 is taken by port already"},
 		{"any free port, three times", func(c *Config) { c.Port, c.MetricsPort = 0, 0 }, ""},
 		{"probes on the port of metrics", func(c *Config) { c.HealthCheckPort = 29001 }, "health-check-port: 29001 is taken by prometheus-port already"},
-		{"a host with a port", func(c *Config) { c.Host = "127.0.0.1:80" }, `host: "127.0.0.1:80" is neither an address nor a host name`},
+		{"a host with a port", func(c *Config) { c.Host = "127.0.0.1:80" }, `host: "127.0.0.1:80" is neither an address, a host name nor unix:/path`},
 		{"an empty host", func(c *Config) { c.MetricsHost = "" }, `prometheus-host: ""`},
 		{"a certificate without key", func(c *Config) { c.TLSCert = "/c.pem" }, `tls-cert-path: "/c.pem" needs --tls-key-path beside it`},
 		{"a key without certificate", func(c *Config) { c.ClientKey = "/k.pem" }, `client-key-path: "/k.pem" needs --client-cert-path beside it`},

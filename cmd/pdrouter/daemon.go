@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"pdrouter/admin"
@@ -15,6 +16,7 @@ import (
 	"pdrouter/policy"
 	"pdrouter/router"
 	"pdrouter/systemd"
+	"pdrouter/tracing"
 	"pdrouter/workers"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -32,11 +34,18 @@ type daemon struct {
 	watchdog  *watchdog
 	handler   *router.Handler
 	admin     *admin.API
-	discovery *discovery // nil without --discovery-file
+	discovery *discovery
+	static    []discovered // the workers that flags and --config name
 	judge     *health.Judge
-	keeper    *workers.Keeper // nil: the policies have nothing to remember
+	keeper    *workers.Keeper
+	targets   *targets        // nil without --prometheus-sd-file
+	tracer    *tracing.Tracer // nil without --enable-trace
 	met       *metrics.Metrics
 	collected *prometheus.Registry
+
+	current atomic.Pointer[inForce] // the configuration in force; cfg is that of the start
+	reload  reloads
+	manager managerTalk
 
 	data, scrape, probe              net.Listener // probe is nil without --health-check-port
 	moreData, moreScrape, moreProbes []net.Listener
@@ -55,8 +64,9 @@ type daemon struct {
 // with either is said before anything runs. Those that the service manager handed
 // over are taken. Whoever gets a daemon must run it.
 func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger) (*daemon, error) {
-	tlsForWorkers, err := cfg.workerTLS()
-	if err != nil {
+	tlsForWorkers, workerFault := cfg.workerTLS()
+	tlsForClients, err := cfg.serverTLS()
+	if err := errors.Join(workerFault, err); err != nil {
 		return nil, asConfigFault(err)
 	}
 	cfg.Exchange.TLS = tlsForWorkers
@@ -68,29 +78,35 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 		return nil, asConfigFault(fmt.Errorf("policy: %q or %q is unknown", prefill, decode))
 	}
 	d := &daemon{cfg: cfg, log: log, collected: prometheus.NewRegistry()}
+	d.current.Store(&inForce{Config: cfg, clients: tlsForClients})
 	if d.registry, err = workers.NewRegistry(cfg.Workers, cfg.Exchange, chooser, d.logWorker); err != nil {
 		return nil, asConfigFault(err)
 	}
 	d.keeper = d.newKeeper()
+	d.targets = d.newTargets()
 	judge := health.NewJudge(cfg.Health, d.registry, d.heed)
 	d.registry.SetJudge(judge)
 	d.judge, d.monitor = judge, health.NewMonitor(judge)
+	d.static = d.named(cfg.Workers.Specs)
 	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
 	d.met = metrics.New(d.collected, cfg.Metrics)
-	if cfg.DiscoveryProvider == fromFile {
-		d.discovery = newDiscovery(cfg, d.registry, d.met, log)
-		if err := d.discovery.read(); err != nil {
-			return nil, asConfigFault(err)
-		}
+	d.discovery = newDiscovery(cfg, d.registry, d.met, log)
+	if err := d.discovery.read(); err != nil {
+		return nil, asConfigFault(err)
 	}
 	d.handler = router.New(cfg.Router, d.registry, d.met, log) //nolint:contextcheck // requests get their contexts from net/http
+	if err := d.trace(); err != nil {
+		return nil, asConfigFault(err)
+	}
+	d.reload.level, d.reload.met = zap.NewAtomicLevel(), metrics.NewReloads(d.collected, time.Now())
 	d.admin = admin.New(d.registry, admin.Seen{
 		Book: d.handler.Records(), Breakers: judge.Breakers, Draining: d.handler.Draining, Started: time.Now(), Version: build().Version,
 	}, log)
 	d.admin.SetUpgrader(d)
+	d.admin.SetReloader(d)
 	d.canaries = health.NewCanaries(judge, d.handler.Canary)
 	d.watchdog = newWatchdog(d.registry.Alive)
-	d.watch(judge, chooser)
+	d.watch(judge)
 	return d, d.listen(ctx, handed)
 }
 
@@ -109,11 +125,16 @@ func (d *daemon) run(ctx context.Context) error {
 	g.Go(func() error { return d.registry.Run(looking) })
 	g.Go(func() error { return d.monitor.Run(looking) })
 	g.Go(func() error { return d.canaries.Run(serving) })
-	if d.discovery != nil {
-		g.Go(func() error { return d.discovery.run(looking) })
-	}
+	g.Go(func() error { return d.discovery.run(looking) })
+	g.Go(func() error { return d.heedHangups(serving) })
 	if d.keeper != nil {
 		g.Go(func() error { return d.keeper.Run(side) }) // the last time when all requests have ended
+	}
+	if d.targets != nil {
+		g.Go(func() error { return d.targets.run(ctx) })
+	}
+	if d.tracer != nil {
+		g.Go(func() error { return d.tracer.Run(side, d.cfg.ShutdownGrace) }) // flushed likewise
 	}
 	g.Go(func() error {
 		defer stopSide()
@@ -177,11 +198,7 @@ func (d *daemon) serveClients(ctx context.Context) error {
 // serve serves the data listeners, with TLS if it is configured, but not at unix
 // sockets: who may use these is a matter of their mode.
 func (d *daemon) serve(srv *http.Server) error {
-	tlsForClients, err := d.cfg.serverTLS()
-	if err != nil {
-		return err
-	}
-	srv.TLSConfig = tlsForClients
+	srv.TLSConfig = d.listenTLS()
 	var all errgroup.Group
 	for _, ln := range append([]net.Listener{d.data}, d.moreData...) {
 		all.Go(func() error {
@@ -220,8 +237,9 @@ func (d *daemon) server(h http.Handler) *http.Server {
 	}
 }
 
-// logWorker logs what happened to a worker.
+// logWorker logs what happened to a worker, and has it told to Prometheus.
 func (d *daemon) logWorker(e workers.Event) {
+	d.targets.heed()
 	log := d.log.With(zap.String("worker", e.Worker.ID), zap.String("url", e.Worker.URL))
 	change := []zap.Field{zap.Stringer("from", e.From), zap.Stringer("to", e.To)}
 	switch e.Kind {
@@ -247,6 +265,7 @@ func (d *daemon) logWorker(e workers.Event) {
 	case workers.KVEventsFollowed, workers.KVEventsLost, workers.KVEventsUnread:
 		logKVEvents(log, e)
 	case workers.Changed:
+		d.foresee()
 		logState(log, e, change)
 	}
 }

@@ -80,15 +80,16 @@ func (p *departure) closing(next http.Handler) http.Handler {
 func (d *daemon) drain(serving context.Context, srv *http.Server, idle *unasked, cut context.CancelCauseFunc) {
 	taken := hasLeft(serving)
 	ctx := context.WithoutCancel(serving)
+	limit := d.current.Load().ShutdownGrace
 	flying := zap.Int("in_flight", len(d.handler.Ages()))
 	if taken {
-		d.log.Info("another process serves: this one ends with its requests", flying, zap.Duration("grace", d.cfg.ShutdownGrace))
+		d.log.Info("another process serves: this one ends with its requests", flying, zap.Duration("grace", limit))
 	} else {
-		d.log.Info("stopping: no new requests", flying, zap.Duration("grace", d.cfg.ShutdownGrace))
+		d.log.Info("stopping: no new requests", flying, zap.Duration("grace", limit))
 		d.handler.Drain()
 		d.before.stop()
 	}
-	grace, cancel := context.WithTimeout(ctx, d.cfg.ShutdownGrace)
+	grace, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	d.departure.leave()
 	d.answerLast(grace, idle, taken)

@@ -4,20 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"time"
 
 	"pdrouter/admin"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
-
-// drainLook is the time between two looks at a worker that is waited for.
-const drainLook = 250 * time.Millisecond
 
 // A drainOrder is what drain and undrain are told.
 type drainOrder struct {
@@ -112,11 +105,9 @@ func (o *drainOrder) drain(cmd *cobra.Command, c *adminClient) error {
 	if err != nil {
 		return err
 	}
-	if list, _, err := c.workers(ctx); err == nil && list.ReadyOf(w.WorkerType) == 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "warning: no other %s worker is ready; clients get 503 until one is\n", w.WorkerType)
-	}
+	o.warnOfLast(cmd, c, w)
 	if o.wait && !gone {
-		if w, err = o.await(ctx, c, w, cmd.ErrOrStderr()); err != nil {
+		if w, err = o.await(ctx, c, w, newScreen(cmd.ErrOrStderr())); err != nil {
 			return err
 		}
 	}
@@ -128,6 +119,13 @@ func (o *drainOrder) drain(cmd *cobra.Command, c *adminClient) error {
 	return nil
 }
 
+// warnOfLast says so if no worker of the role is left.
+func (o *drainOrder) warnOfLast(cmd *cobra.Command, c *adminClient, w admin.WorkerInfo) {
+	if list, _, err := c.workers(cmd.Context()); err == nil && w.WorkerType != "" && list.ReadyOf(w.WorkerType) == 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: no other %s worker is ready; clients get 503 until one is\n", w.WorkerType)
+	}
+}
+
 // look returns how the worker is; gone if it was removed meanwhile.
 func (o *drainOrder) look(ctx context.Context, c *adminClient) (w admin.WorkerInfo, gone bool, err error) {
 	err = c.do(ctx, http.MethodGet, o.path(), &w)
@@ -137,38 +135,29 @@ func (o *drainOrder) look(ctx context.Context, c *adminClient) (w admin.WorkerIn
 	return w, false, err
 }
 
-// await returns when the worker has no request any more. A terminal shows how
-// many there are.
-func (o *drainOrder) await(ctx context.Context, c *adminClient, w admin.WorkerInfo, screen io.Writer) (admin.WorkerInfo, error) {
-	f, ok := screen.(*os.File)
-	shows := ok && term.IsTerminal(int(f.Fd()))
-	if shows {
-		defer fmt.Fprint(screen, "\r\x1b[K")
-	}
-	tick := time.NewTicker(drainLook)
-	defer tick.Stop()
-	began := time.Now()
-	for w.Load > 0 {
-		if shows {
-			fmt.Fprintf(screen, "\r\x1b[K%s: %d under way, %s", o.id, w.Load, time.Since(began).Round(time.Second))
-		}
-		select {
-		case <-ctx.Done():
-			return w, fmt.Errorf("not waited for any more, with %d under way; it goes on draining", w.Load)
-		case <-tick.C:
-		}
+// await returns when the worker has no request any more.
+func (o *drainOrder) await(ctx context.Context, c *adminClient, w admin.WorkerInfo, shown *screen) (admin.WorkerInfo, error) {
+	most := w.Load
+	err := shown.await(ctx, o.id, func(ctx context.Context) (progress, error) {
 		now, gone, err := o.look(ctx, c)
 		switch {
-		case err != nil && ctx.Err() == nil:
-			return w, err
+		case err != nil:
+			return progress{}, err
 		case gone:
 			w.Load = 0
-			return w, nil
-		case err == nil && now.Status != admin.Draining && now.Status != admin.Drained:
-			return w, fmt.Errorf("somebody else has undrained it; it is %s", now.Status)
-		case err == nil:
-			w = now
+			return progress{done: true}, nil
+		case now.Status != admin.Draining && now.Status != admin.Drained:
+			return progress{}, fmt.Errorf("somebody else has undrained it; it is %s", now.Status)
 		}
+		w, most = now, max(most, now.Load)
+		return progress{
+			done:  w.Load == 0,
+			share: float64(most-w.Load) / float64(max(most, 1)),
+			text:  fmt.Sprintf("%d under way", w.Load),
+		}, nil
+	})
+	if ctx.Err() != nil {
+		return w, fmt.Errorf("not waited for any more, with %d under way; it goes on draining", w.Load)
 	}
-	return w, nil
+	return w, err
 }

@@ -22,25 +22,38 @@ type estate struct {
 // before it looks at them.
 func (d *daemon) roster() *estate {
 	e := &estate{Names: d.registry.Names()}
-	named, _ := d.cfg.fleet() // what is wrong with the file keeps the successor from starting
+	fleet, _ := d.current.Load().fleet() // what is wrong with the file keeps the successor from starting
 	for _, s := range d.registry.Statuses() {
-		w := s.Worker.Spec
-		if s.Removed {
-			continue
-		}
-		if !slices.ContainsFunc(named.Specs, func(c workers.Spec) bool {
-			if c.APIKey == "" {
-				c.APIKey = named.APIKey
-			}
-			return c == w
-		}) {
-			e.Added = append(e.Added, w)
+		if spec := asNamed(s.Worker, fleet.APIKey); !s.Removed && !slices.Contains(fleet.Specs, spec) {
+			e.Added = append(e.Added, spec)
 		}
 	}
 	return e
 }
 
-func nameOf(s workers.Spec) workers.Name { return workers.Name{Role: s.Role, URL: s.URL} }
+// asNamed returns w as who named it could have, if it has the key of all or its
+// own.
+func asNamed(w *workers.Worker, common string) workers.Spec {
+	spec := w.Spec
+	if spec.APIKey = w.Key(); spec.APIKey == common {
+		spec.APIKey = ""
+	}
+	return spec
+}
+
+// named returns the workers of those specs that are there; some were removed
+// before an upgrade.
+func (d *daemon) named(specs []workers.Spec) (all []discovered) {
+	there := d.registry.Statuses()
+	for _, spec := range specs {
+		if i := slices.IndexFunc(there, func(s workers.Status) bool { return same(s.Worker.Spec, spec) }); i >= 0 {
+			all = append(all, discovered{there[i].Worker.ID, spec})
+		}
+	}
+	return all
+}
+
+func workerName(s workers.Spec) workers.Name { return workers.Name{Role: s.Role, URL: s.URL} }
 
 // takeWorkers adds and removes workers as was done before.
 func (d *daemon) takeWorkers(e *estate) {
@@ -49,7 +62,7 @@ func (d *daemon) takeWorkers(e *estate) {
 	there := map[workers.Name]workers.Status{}
 	for _, s := range d.registry.Statuses() {
 		if !s.Removed {
-			there[nameOf(s.Worker.Spec)] = s
+			there[workerName(s.Worker.Spec)] = s
 		}
 	}
 	for _, n := range e.Names.Removed {
@@ -58,8 +71,8 @@ func (d *daemon) takeWorkers(e *estate) {
 		}
 	}
 	for _, spec := range e.Added {
-		s, is := there[nameOf(spec)]
-		if is && s.Worker.Spec == spec {
+		s, is := there[workerName(spec)]
+		if is && asNamed(s.Worker, d.cfg.Workers.APIKey) == spec {
 			continue
 		}
 		if is {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"go.uber.org/zap/zapcore"
 )
 
 // exitConfig is EX_CONFIG of sysexits.h: what the process was told cannot work,
@@ -31,8 +33,15 @@ func report(w io.Writer, err error) int {
 	if err == nil {
 		return 0
 	}
+	if errors.Is(err, errFaults) {
+		return 1 // they have been told
+	}
+	urgent := ""
+	if isJournal(w) {
+		urgent = priority(zapcore.ErrorLevel)
+	}
 	for _, line := range faultLines(err) {
-		fmt.Fprintln(w, "pdrouter:", line)
+		fmt.Fprintln(w, urgent+"pdrouter:", line)
 	}
 	if fault := (configFault{}); errors.As(err, &fault) {
 		return exitConfig

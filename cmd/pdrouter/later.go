@@ -17,7 +17,7 @@ type feature struct {
 func laterSettings() []setting {
 	var all []setting
 	for _, f := range []feature{
-		probes(), warmup(), kubernetesDiscovery(), tracing(), keepAlive(),
+		probes(), warmup(), kubernetesDiscovery(), keepAlive(),
 	} {
 		for _, s := range f.settings {
 			s.standing, s.reason = later, f.reason
@@ -55,13 +55,6 @@ func kubernetesDiscovery() feature {
 		{name: "selector", value: texts(), usage: "labels of the pods"},
 		{name: "prefill-selector", value: texts(), usage: "labels of the prefill pods"},
 		{name: "decode-selector", value: texts(), usage: "labels of the decode pods"},
-	}}
-}
-
-func tracing() feature {
-	return feature{"no spans are made yet; traceparent is passed on to the engines", []setting{
-		{name: "enable-trace", value: off(), usage: "send traces"},
-		{name: "otlp-traces-endpoint", value: text("localhost:4317"), usage: "where to"},
 	}}
 }
 

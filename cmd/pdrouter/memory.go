@@ -1,6 +1,8 @@
 package main
 
 import (
+	"math"
+
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"go.uber.org/zap"
 )
@@ -17,7 +19,7 @@ func limitMemory(log *zap.Logger) {
 	switch {
 	case err != nil:
 		log.Debug("memory is not limited", zap.Error(err))
-	case limit > 0:
+	case limit > 0 && limit < math.MaxInt64:
 		log.Info("memory limit of the runtime", zap.Int64("bytes", limit))
 	}
 }

@@ -123,3 +123,52 @@ func TestSeriesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestSeriesAreThereFromTheFirstScrape: what the router itself counts is 0 before
+// anything has happened (I8).
+func TestSeriesAreThereFromTheFirstScrape(t *testing.T) {
+	for _, dialect := range []string{sim.SGLang, sim.VLLMNixl} {
+		f := newFleet(t, fleetPlan{dialect: dialect})
+		model, of := `model="sim-model"`, fmt.Sprintf("dialect=%q", dialect)
+		var p page
+		if !eventually(func() bool { // what the engines serve is known
+			p = scrape(t, f.scrape.Addr().String())
+			return p.has("pdrouter_ttft_seconds")
+		}) {
+			t.Fatal("there is no TTFT")
+		}
+		for _, tt := range []struct {
+			family string
+			series int
+			labels []string
+		}{
+			{"pdrouter_ttft_seconds_count", 3, []string{model}},
+			{"pdrouter_inter_token_seconds_count", 3, []string{model}},
+			{"pdrouter_prefill_seconds_count", 1, []string{model, of}},
+			{"pdrouter_handoff_wait_seconds_count", 1, []string{model, of}},
+			{"pdrouter_decode_seconds_count", 1, []string{model, of}},
+			{"pdrouter_handoffs_total", 8, nil},
+			{"pdrouter_client_departures_total", 5, nil},
+		} {
+			if n, sum := p.series(tt.family), p.sum(tt.family); n != tt.series || sum != 0 {
+				t.Errorf("%s has %d series with %v in all, want %d with 0", tt.family, n, sum, tt.series)
+			}
+			for _, label := range tt.labels {
+				if p.seriesWith(tt.family, label) != tt.series {
+					t.Errorf("%s lacks %s", tt.family, label)
+				}
+			}
+		}
+	}
+}
+
+// seriesWith returns how many series of a family have that label.
+func (p page) seriesWith(family, label string) int {
+	n := 0
+	for series := range p {
+		if name, of, _ := strings.Cut(series, "{"); name == family && strings.Contains(of, label) {
+			n++
+		}
+	}
+	return n
+}

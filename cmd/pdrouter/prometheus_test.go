@@ -26,18 +26,29 @@ type realPrometheus struct {
 // startPrometheus runs one until the test ends.
 func startPrometheus(t *testing.T, target string) realPrometheus {
 	t.Helper()
-	const needs = ".cache/prometheus/usr/bin/prometheus"
-	program, err := filepath.Abs(filepath.Join("../..", needs))
+	return runPrometheus(t, fmt.Sprintf("global: {scrape_interval: 200ms}\nscrape_configs:\n- job_name: pdrouter\n  static_configs: [{targets: [%q]}]\n", target))
+}
+
+// debian returns where a program of Debian's Prometheus is.
+func debian(t *testing.T, program string) string {
+	t.Helper()
+	path, err := filepath.Abs("../../.cache/prometheus/usr/bin/" + program)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(program); err != nil {
-		missing(t, needs+" is missing: run `make e2e-setup`")
+	if _, err := os.Stat(path); err != nil {
+		missing(t, program+" is missing: run `make e2e-setup`")
 	}
+	return path
+}
+
+// runPrometheus runs one with that configuration until the test ends.
+func runPrometheus(t *testing.T, config string) realPrometheus {
+	t.Helper()
+	program := debian(t, "prometheus")
 	dir := t.TempDir()
 	cfg := filepath.Join(dir, "prometheus.yml")
-	text := fmt.Sprintf("global: {scrape_interval: 200ms}\nscrape_configs:\n- job_name: pdrouter\n  static_configs: [{targets: [%q]}]\n", target)
-	if err := os.WriteFile(cfg, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(cfg, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	addr := fmt.Sprintf("127.0.0.1:%d", freePort(t))
@@ -55,12 +66,32 @@ func startPrometheus(t *testing.T, target string) realPrometheus {
 	return realPrometheus{newClient(t), "http://" + addr}
 }
 
+// A sample is one of the values of a query's result.
+type sample struct {
+	labels map[string]string
+	value  float64
+}
+
 // byWorker asks for a query's result; nil while there is none.
 func (p realPrometheus) byWorker(t *testing.T, query string) map[string]float64 {
 	t.Helper()
+	all, ok := p.ask(t, query)
+	if !ok {
+		return nil
+	}
+	found := map[string]float64{}
+	for _, s := range all {
+		found[s.labels["worker"]] = s.value
+	}
+	return found
+}
+
+// ask asks for a query's result, a vector; it is not ok while Prometheus starts.
+func (p realPrometheus) ask(t *testing.T, query string) (all []sample, ok bool) {
+	t.Helper()
 	resp, err := p.client.Get(p.base + "/api/v1/query?query=" + url.QueryEscape(query))
 	if err != nil {
-		return nil // it is starting
+		return nil, false // it is starting
 	}
 	defer resp.Body.Close()
 	var answer struct {
@@ -78,15 +109,37 @@ func (p realPrometheus) byWorker(t *testing.T, query string) map[string]float64 
 	if answer.Error != "" {
 		t.Fatalf("%s: %s", query, answer.Error)
 	}
-	found := map[string]float64{}
 	for _, r := range answer.Data.Result {
 		value, err := strconv.ParseFloat(fmt.Sprint(r.Value[1]), 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		found[r.Metric["worker"]] = value
+		all = append(all, sample{r.Metric, value})
 	}
-	return found
+	return all, resp.StatusCode == http.StatusOK
+}
+
+// An activeAlert is an alert as Prometheus tells it.
+type activeAlert struct {
+	Labels, Annotations map[string]string
+	State               string
+}
+
+// alerts returns those that are active.
+func (p realPrometheus) alerts(t *testing.T) []activeAlert {
+	t.Helper()
+	resp, err := p.client.Get(p.base + "/api/v1/alerts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Data struct{ Alerts []activeAlert }
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer.Data.Alerts
 }
 
 // What the README tells an operator to ask shows, after six times the same

@@ -19,19 +19,20 @@ cache handed over to a decode worker, and streams that worker's answer.
 Without a command it serves: pdrouter is pdrouter serve, which takes smg's flags.`,
 		Example: `  pdrouter demo
   pdrouter --prefill http://127.0.0.1:21000 21200 --decode http://127.0.0.1:21100
-  pdrouter check --config /etc/pdrouter.yaml`,
+  pdrouter init
+  pdrouter doctor`,
 		Version:       build().Version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	root.SetVersionTemplate(build().String() + "\n")
 	in := newIntake()
-	serve, check := newServeCommand(in), newCheckCommand(in)
-	root.AddCommand(serve, check, newStatusCommand(), newExplainCommand(), newWatchCommand(),
-		newWorkersCommand(), newDrainCommand(), newUndrainCommand(), newUpgradeCommand(),
+	serve, check, examine := newServeCommand(in), newCheckCommand(in), newDoctorCommand(in)
+	root.AddCommand(serve, check, examine, newInitCommand(), newStatusCommand(), newExplainCommand(), newWatchCommand(), newReloadCommand(), newUpgradeCommand(),
+		newWorkersCommand(), newDrainCommand(), newUndrainCommand(), newAddCommand(), newRemoveCommand(), newRestartCommand(),
 		newReplayCommand(), newDemoCommand(), newSimCommand(), newVersionCommand())
 	args = withCommand(args)
-	for _, cmd := range []*cobra.Command{serve, check} {
+	for _, cmd := range []*cobra.Command{serve, check, examine} {
 		groupFlags(cmd, in)
 		cmd.InitDefaultHelpFlag()
 		if len(args) > 0 && (args[0] == cmd.Name() || cmd.HasAlias(args[0])) {

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"pdrouter/systemd"
 
@@ -32,11 +35,12 @@ effect, and each one that is given is logged with the reason.`,
 			}
 			cfg, err := in.load()
 			if err == nil {
-				log := newLogger(cfg, cmd.ErrOrStderr())
+				level := zap.NewAtomicLevelAt(levelOf(cfg.LogLevel))
+				log := newLoggerAt(level, cfg, cmd.ErrOrStderr())
 				for _, w := range in.warnings {
 					log.Warn("setting not acted on", zap.String("flag", "--"+w.Setting), zap.String("why", w.Text))
 				}
-				err = run(cmd.Context(), cfg, before, log)
+				err = run(cmd.Context(), in, before, level, log)
 			}
 			before.failed(err)
 			return err
@@ -48,16 +52,20 @@ effect, and each one that is given is logged with the reason.`,
 
 // run serves until ctx ends or a part of the daemon fails. It returns when
 // every part has stopped.
-func run(ctx context.Context, cfg Config, before *predecessor, log *zap.Logger) error {
+func run(ctx context.Context, in *intake, before *predecessor, level zap.AtomicLevel, log *zap.Logger) error {
+	hangups := make(chan os.Signal, 1) // of several at a time one is enough
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	limitMemory(log)
 	this, err := thisProgram()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	d, err := newDaemon(ctx, before.called(cfg), systemd.Listeners(), log)
+	d, err := newDaemon(ctx, before.called(in.cfg), systemd.Listeners(), log)
 	if err != nil {
 		return err
 	}
+	d.reload.from, d.reload.level, d.reload.hangups = in, level, hangups
 	d.upgrading.program, d.before = this, before
 	if before != nil {
 		d.takeWorkers(before.estate)

@@ -32,7 +32,7 @@ const (
 func (d *daemon) tellManager(ctx context.Context, done <-chan struct{}) error {
 	d.before.isMain(ctx)
 	if d.awaitFirstRound(ctx) {
-		d.tell(systemd.Ready(d.statusLine()))
+		d.manager.ready(d.tell, d.statusLine)
 	}
 	last := ""
 	tick := time.NewTicker(statusEach)
@@ -47,12 +47,13 @@ func (d *daemon) tellManager(ctx context.Context, done <-chan struct{}) error {
 		case <-ctx.Done():
 		}
 	}
+	d.manager.stop()
 	if hasLeft(ctx) {
 		return nil
 	}
 	tick.Reset(time.Second)
 	for {
-		d.tell(systemd.Stopping(fmt.Sprintf("draining: %d requests run on, for %v at most", len(d.handler.Ages()), d.cfg.ShutdownGrace)))
+		d.tell(systemd.Stopping(fmt.Sprintf("draining: %d requests run on, for %v at most", len(d.handler.Ages()), d.current.Load().ShutdownGrace)))
 		d.tell(systemd.Extend(extendBy))
 		select {
 		case <-tick.C:
@@ -109,6 +110,9 @@ func (d *daemon) statusLine() string {
 	parts = append(parts, fmt.Sprintf("%d running", crowd.Open))
 	if n := crowd.Waiting(); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d waiting", n))
+	}
+	if at := d.reload.failed.Load(); at != nil {
+		parts = append(parts, "not reloaded at "+at.Format(time.TimeOnly)+": the configuration is invalid")
 	}
 	return strings.Join(parts, ", ")
 }

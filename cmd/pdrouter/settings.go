@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"slices"
 
 	"pdrouter/workers"
 )
@@ -19,13 +20,14 @@ const (
 	groupSizes     = "Limits of size (bytes)"
 	groupHTTP      = "Requests"
 	groupKeys      = "Keys and certificates"
-	groupSeeing    = "Logs and metrics"
+	groupSeeing    = "Logs, metrics and traces"
 	groupGeneral   = "General"
 )
 
 // enforcedSettings are those which this release acts on.
 func (in *intake) enforcedSettings() []setting {
 	var all []setting
+	live := reloadable()
 	for _, g := range []struct {
 		name     string
 		settings []setting
@@ -43,10 +45,12 @@ func (in *intake) enforcedSettings() []setting {
 		{groupHTTP, in.httpSettings()},
 		{groupKeys, in.keySettings()},
 		{groupSeeing, in.seeingSettings()},
+		{groupSeeing, in.tracingSettings()},
 	} {
 		for _, s := range g.settings {
 			s.group = g.name
 			s.takes = cmp.Or(s.takes, arityOf(s.value))
+			s.reloads = slices.Contains(live, s.name)
 			all = append(all, s)
 		}
 	}
@@ -175,7 +179,9 @@ func (in *intake) seeingSettings() []setting {
 	levels := []string{"debug", "info", "warn", "error"}
 	return []setting{
 		{name: "log-level", value: newChoice(&c.LogLevel, levels), choices: levels, usage: "debug, info, warn or error"},
-		{name: "log-json", value: newSwitch(&c.LogJSON), usage: "one JSON object per line"},
+		{name: "log-format", value: newChoice(&c.LogFormat, logForms()), choices: logForms(), usage: "console, json, journal (lines with systemd's priorities), or auto: journal if that is where they go, console on a terminal, else json"},
+		{name: "log-json", value: newSwitch(&c.LogJSON), usage: "the same as --log-format json"},
 		{name: "prometheus-duration-buckets", value: newNumbers(&c.Metrics.DurationBuckets), usage: "bounds of the histograms of durations, in seconds, ascending"},
+		{name: "prometheus-sd-file", value: newText(&c.TargetsFile, "file"), usage: "JSON file in which the engines are listed for Prometheus (file_sd_configs), written anew when workers come, go or say what they serve; none: nowhere"},
 	}
 }

@@ -28,13 +28,16 @@ func (in *intake) snapshotSettings() []setting {
 }
 
 // checkSnapshot reports why the file of --index-snapshot could not be kept.
-func (c Config) checkSnapshot() error {
-	path := c.IndexSnapshot
+func (c Config) checkSnapshot() error { return checkKept("index-snapshot", c.IndexSnapshot) }
+
+// checkKept reports why the file that a flag names could not be written again
+// and again, each time by a rename. Empty: there is none.
+func checkKept(flag, path string) error {
 	if path == "" {
 		return nil
 	}
 	fault := func(format string, args ...any) error {
-		return fmt.Errorf("index-snapshot: %q: %w", path, fmt.Errorf(format, args...))
+		return fmt.Errorf("%s: %q: %w", flag, path, fmt.Errorf(format, args...))
 	}
 	dir := filepath.Dir(path)
 	about, err := os.Stat(dir)
@@ -64,8 +67,8 @@ func (c Config) checkSnapshot() error {
 }
 
 // newKeeper returns what keeps the file of --index-snapshot, if there is one, and
-// what a successor is told of; nil: the policies have nothing to remember, of which
-// the setting warns.
+// what a successor is told of. That policies have nothing to remember the setting
+// warns of.
 func (d *daemon) newKeeper() *workers.Keeper {
 	cfg := workers.KeeperConfig{File: d.cfg.IndexSnapshot, MaxBlocks: d.cfg.Choosing.MaxBlocks, Interval: snapshotInterval}
 	return workers.NewKeeper(d.registry, cfg, d.logSnapshot)

@@ -120,9 +120,14 @@ func table() []mutant {
 			"TestFaultMatrix/5",
 		},
 		{
-			"a missing hand-off is not counted", "router/decode.go",
-			"			a.h.met.HandOffMissing()\n", "",
-			"TestPrefillFirst",
+			"a missing hand-off is not counted", "router/handoff.go",
+			"		end = metrics.HandOffMissing\n", "",
+			"TestPrefillFirst|TestHandOffsAreCounted",
+		},
+		{
+			"TTFT ends when decode sends, not when the client is sent", "router/stream.go",
+			"		a.see(a.call.w.headAt)\n", "		a.see(a.firstToken)\n",
+			"TestTTFTIsTheClients",
 		},
 		{
 			"a lease that ends twice goes unnoticed", "workers/lease.go",
@@ -161,7 +166,7 @@ func table() []mutant {
 		},
 		{
 			"canaries are counted as requests of clients", "router/handler.go",
-			"forCanaries(cfg), registry, metrics.Discard(),", "forCanaries(cfg), registry, met,",
+			"newHandler(registry, metrics.Discard(),", "newHandler(registry, met,",
 			"TestCanary",
 		},
 		{
@@ -196,7 +201,7 @@ func table() []mutant {
 		},
 		{
 			"a promise of 300 MB is waited for", "router/body.go",
-			"	if r.ContentLength > h.cfg.MaxBodyBytes {", "	if r.ContentLength > h.cfg.MaxBodyBytes && false {",
+			"	if r.ContentLength > c.cfg.MaxBodyBytes {", "	if r.ContentLength > c.cfg.MaxBodyBytes && false {",
 			"TestTooLarge",
 		},
 		{
@@ -206,7 +211,7 @@ func table() []mutant {
 		},
 		{
 			"the key that we check goes up to the engines", "router/headers.go",
-			"	case len(h.cfg.APIKeys) > 0:", "	case false:",
+			"	case len(c.cfg.APIKeys) > 0:", "	case false:",
 			"TestKeysUp",
 		},
 		{
@@ -216,7 +221,7 @@ func table() []mutant {
 		},
 		{
 			"a connection that the engine closed is used again", "exchange/pool.go",
-			"p.idleTimeout && c.quiet() {", "p.idleTimeout {",
+			"p.kept() && c.quiet() {", "p.kept() {",
 			"TestIdleConnection",
 		},
 		{
@@ -318,6 +323,46 @@ func table() []mutant {
 			"that a request is refused is an engine's fault", "router/error.go",
 			`Code: "admission_queue_full", Err: shed,`, `Code: "admission_queue_full", Err: shed, Fault: &workers.Fault{},`,
 			"TestAShedIsNobodysFault",
+		},
+		{
+			"the engines of a pair are told each other's spans", "tracing/trace.go",
+			"	if leg == Prefill {\n", "	if leg != Prefill {\n",
+			"TestSpansOfARequestThatWasTriedAgain",
+		},
+		{
+			"a trace that is dropped is not counted", "tracing/tracer.go",
+			"	default:\n		t.counts.dropped.Add(1)\n", "	default:\n",
+			"TestNothingWaitsForACollector|TestMoreThanCanBeSent",
+		},
+		{
+			"restart-worker restarts an engine under its requests", "cmd/pdrouter/restarter.go",
+			"	if _, err := o.await(ctx, r.client, w, r.shown); err != nil {", "	if err := error(nil); err != nil {",
+			"TestRollingRestart",
+		},
+		{
+			"restart-worker goes on after an engine that does not come back", "cmd/pdrouter/restarter.go",
+			"			return fmt.Errorf(\"%s: %w%s\", step, err, r.standing(plan, i))", "			continue",
+			"TestRestartThatDoesNotComeBack",
+		},
+		{
+			"restart-worker begins though a unit has no worker", "cmd/pdrouter/unitworker.go",
+			"	return plan, errors.Join(faults...)", "	return plan, errors.Join()",
+			"TestRestartThatIsRefused",
+		},
+		{
+			"init overwrites what is there", "cmd/pdrouter/init.go",
+			"	case state == setup.Differs && !o.change:", "	case false:",
+			"TestScripts/init",
+		},
+		{
+			"doctor takes a decode engine for prefill", "doctor/engines.go",
+			"	case e.Role != \"\" && e.Role != w.Role:", "	case false:",
+			"TestContradictions",
+		},
+		{
+			"doctor does not see that a bootstrap server is elsewhere", "doctor/handoff.go",
+			"	if survey.IsLoopback(host) && len(remote) > 0 {", "	if false {",
+			"TestHandOffsToOtherHosts",
 		},
 	}
 }
