@@ -102,7 +102,7 @@ func (d *daemon) adminDoors() []adminDoor {
 }
 
 // serveAdmin serves one listener of the admin API until ctx ends.
-func (d *daemon) serveAdmin(ctx context.Context, door adminDoor) error {
+func (d *daemon) serveAdmin(ctx, serving context.Context, door adminDoor) error {
 	srv := d.server(d.admin.HandlerBy(func() admin.Access {
 		if !door.guarded {
 			return admin.Access{}
@@ -110,9 +110,7 @@ func (d *daemon) serveAdmin(ctx context.Context, door adminDoor) error {
 		return admin.Access{Keys: []string{d.current.Load().AdminAPIKey}}
 	}))
 	srv.ReadHeaderTimeout, srv.MaxHeaderBytes = adminHeadTime, adminHead
-	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
-	defer stop()
-	if err := srv.Serve(door); !errors.Is(err, http.ErrServerClosed) {
+	if err := d.serveUntil(ctx, serving, srv, door); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve admin at %s: %w", door.Addr(), err)
 	}
 	return nil
