@@ -5,7 +5,7 @@ TOOL  := $(GO) tool -modfile=tools/go.mod
 FUZZ  ?= 20000x
 CHAOS ?= 10m
 
-.PHONY: help build demo test race lint fuzz bench replay chaos chaos-brief pgo mutants mutants-fit dashboard tools-test check e2e-setup clean
+.PHONY: help build demo test race lint fuzz bench replay chaos chaos-brief pgo mutants mutants-fit dashboard tools-test check e2e-setup package release host-test clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 16
@@ -61,7 +61,16 @@ dashboard: ## deploy/grafana/pdrouter.json, of what tools/dashboard says
 tools-test: ## that the dashboard is what its program makes
 	cd tools && $(GO) test ./...
 
-check: build lint mutants-fit tools-test race chaos-brief fuzz ## what CI runs
+package: ## dist/*.deb and *.rpm for this architecture
+	@bash tools/package.sh dist
+
+release: ## the same for amd64 and arm64, with programs, SBOMs and checksums
+	@bash tools/release.sh dist
+
+host-test: e2e-setup ## the package on a real systemd, booted in namespaces: start, restart, crash, upgrade, purge; as root
+	@bash tools/hosttest.sh
+
+check: build lint mutants-fit tools-test race chaos-brief host-test fuzz ## what CI runs
 
 clean:
-	rm -rf bin .venv .cache
+	rm -rf bin dist .venv .cache

@@ -34,6 +34,7 @@ type API struct {
 	registry *workers.Registry
 	seen     Seen
 	log      *zap.Logger
+	reloader Reloader // nil: there is none
 	notes    notes
 	patience time.Duration
 }
@@ -46,7 +47,11 @@ func New(registry *workers.Registry, seen Seen, log *zap.Logger) *API {
 // Serves reports whether a path is the API's, for a listener that has others.
 func Serves(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	return first == "workers" || first == "requests" || path == "/status" || path == "/flush_cache" || path == "/get_loads"
+	switch path {
+	case "/status", "/flush_cache", "/get_loads", "/reload", "/config/diff":
+		return true
+	}
+	return first == "workers" || first == "requests"
 }
 
 // A reply is what a request is answered with.
@@ -61,6 +66,12 @@ type server func(r *http.Request, body []byte) (reply, error)
 
 // Handler returns the API as one listener has it.
 func (a *API) Handler(access Access) http.Handler {
+	return a.HandlerBy(func() Access { return access })
+}
+
+// HandlerBy is Handler for a listener whose Access may change from one request
+// to the next.
+func (a *API) HandlerBy(access func() Access) http.Handler {
 	mux := chi.NewRouter()
 	for _, route := range []struct {
 		method, path string
@@ -82,6 +93,8 @@ func (a *API) Handler(access Access) http.Handler {
 		{http.MethodGet, "/requests/next", a.next},
 		{http.MethodGet, "/requests/{id}", a.request},
 		{http.MethodGet, "/status", a.status},
+		{http.MethodPost, "/reload", a.reload},
+		{http.MethodPost, "/config/diff", a.compare},
 	} {
 		mux.Method(route.method, route.path, a.answering(access, route.serve))
 	}
@@ -111,9 +124,9 @@ func notAllowed(mux *chi.Mux, r *http.Request) *Error {
 
 // answering lets in who may, reads the body, answers, and logs what was
 // changed or refused.
-func (a *API) answering(access Access, serve server) http.HandlerFunc {
+func (a *API) answering(access func() Access, serve server) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		answer, err := reply{}, access.check(r)
+		answer, err := reply{}, access().check(r)
 		if err != nil {
 			refuseBody(w, r)
 		} else {

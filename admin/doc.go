@@ -1,7 +1,7 @@
 // Package admin is what an operator may ask of a running daemon, and order it
 // to do: the workers API in smg's shapes, drain and undrain, the engines' caches
-// and loads, and the requests, each with how far it is and how its pair was
-// chosen. It does not open listeners, and it is no part of what
+// and loads, reading its configuration anew, and the requests, each with how far
+// it is and how its pair was chosen. It does not open listeners, and it is no part of what
 // clients see.
 //
 // # Routes
@@ -16,7 +16,9 @@
 //	POST   /workers/{id}/undrain
 //	POST   /flush_cache           empties the prefix cache of every engine
 //	GET    /get_loads             what the engines said of themselves last
-//	GET    /requests              those that run, the oldest first (this and all below is ours)
+//	POST   /reload                the configuration is read anew (this and all below is ours)
+//	POST   /config/diff           what it would change to be the one sent
+//	GET    /requests              those that run, the oldest first
 //	GET    /requests/finished     the last ones that have ended, the latest first
 //	GET    /requests/{id}         all with that ID
 //	GET    /requests/next         the first one after another one, for who watches

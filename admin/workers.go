@@ -135,7 +135,7 @@ func (a *API) patch(r *http.Request, body []byte) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	if s.apiKey != "" && s.apiKey != old.Worker.APIKey {
+	if s.apiKey != "" && s.apiKey != old.Worker.Key() {
 		next := old.Worker.Spec
 		next.APIKey = s.apiKey
 		return a.inherit(old.Worker, next, s, true)

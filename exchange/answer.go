@@ -197,7 +197,7 @@ func (a *Answer) Close() error {
 		a.peer.pool.drop(a.conn)
 		return nil
 	}
-	a.peer.pool.put(a.conn, time.Now())
+	a.peer.give(a.conn)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 type conn struct {
 	raw  net.Conn        // the socket
 	rw   net.Conn        // the socket, or TLS over it
+	tls  *tls.Config     // how rw was made; nil: it is the socket
 	sys  syscall.RawConn // the socket, for what must not wait
 	in   meter           // rw, counted
 	br   *bufio.Reader   // over in, while it has anything to read; else nil

@@ -4,13 +4,13 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,8 +19,9 @@ type Peer struct {
 	cfg     Config
 	network string // "tcp" or "unix"
 	address string
-	host    string      // of the Host header
-	tls     *tls.Config // nil: plain
+	host    string // of the Host header
+	name    string // of the host in the URL, for certificates
+	manner  atomic.Pointer[manner]
 	pool    pool
 	heads   sync.Pool // of *bufio.Reader, for reading heads
 }
@@ -40,11 +41,16 @@ func NewPeer(rawURL string, cfg Config) (*Peer, error) {
 		return nil, fmt.Errorf("parse worker URL: %w", err)
 	}
 	p := &Peer{cfg: cfg}
+	m := &manner{timeout: cfg.ConnectTimeout, base: cfg.TLS}
 	p.pool.init(cfg)
 	p.heads.New = func() any { return bufio.NewReader(nil) }
 	if err := p.locate(u); err != nil {
 		return nil, fmt.Errorf("worker URL %s: %w", u.Redacted(), err)
 	}
+	if u.Scheme == "https" {
+		m.tls = clientTLS(cfg.TLS, p.name)
+	}
+	p.manner.Store(m)
 	return p, nil
 }
 
@@ -69,13 +75,13 @@ func (p *Peer) locate(u *url.URL) error {
 		port = cmp.Or(port, "80")
 	case "https":
 		port = cmp.Or(port, "443")
-		p.tls = clientTLS(p.cfg.TLS, u.Hostname())
 	default:
 		return fmt.Errorf("scheme %q: want http, https or unix", u.Scheme)
 	}
 	if !isTarget("/" + u.Host) {
 		return errors.New("space or control character in the host")
 	}
+	p.name = u.Hostname()
 	p.network, p.address, p.host = "tcp", net.JoinHostPort(u.Hostname(), port), u.Host
 	return nil
 }
@@ -134,31 +140,32 @@ func (p *Peer) dial(ctx context.Context) (*conn, error) {
 	// The dialer is not shown the caller's deadline. It would set it on the
 	// socket, where it passes a moment before ctx ends, and for that moment the
 	// worker would seem to be at fault.
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.cfg.ConnectTimeout)
+	m := p.manner.Load()
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.timeout)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: vanished / 3, Interval: vanished / 3, Count: 2}}
 	raw, err := dialer.DialContext(bounded, p.network, p.address)
 	if err != nil {
-		return nil, p.dialFault(bounded, err)
+		return nil, p.dialFault(bounded, m, err)
 	}
 	c, err := newConn(raw, &p.heads)
-	if err == nil && p.tls != nil {
-		err = c.secure(bounded, p.tls)
+	if err == nil && m.tls != nil {
+		err = c.secure(bounded, m.tls)
 	}
 	if err != nil {
 		raw.Close()
-		return nil, p.dialFault(bounded, err)
+		return nil, p.dialFault(bounded, m, err)
 	}
 	return c, nil
 }
 
 // dialFault tells our own bound from the worker's refusal. That the bound was a
 // context's is hidden, lest it be taken for the caller's.
-func (p *Peer) dialFault(bounded context.Context, err error) error {
+func (p *Peer) dialFault(bounded context.Context, m *manner, err error) error {
 	late, ok := errors.AsType[net.Error](err)
 	if bounded.Err() != nil || ok && late.Timeout() {
-		return fmt.Errorf("no connection to %s within %v: %w", p.address, p.cfg.ConnectTimeout, os.ErrDeadlineExceeded)
+		return fmt.Errorf("no connection to %s within %v: %w", p.address, m.timeout, os.ErrDeadlineExceeded)
 	}
 	return err
 }

@@ -93,7 +93,7 @@ func TestConnectTimeoutIsOurs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := engine(t, make(chan struct{}))
-			p.cfg.ConnectTimeout = 20 * time.Millisecond
+			p.manner.Store(&manner{timeout: 20 * time.Millisecond, tls: p.manner.Load().tls})
 			_, err := p.Do(t.Context(), post())
 			e := wantError(t, err)
 			if e.Phase != Dial || !e.Timeout || e.Stale {

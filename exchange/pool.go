@@ -3,6 +3,7 @@ package exchange
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,7 +12,7 @@ import (
 // closed, so that the pool shrinks to what is needed.
 type pool struct {
 	maxIdle, maxOpen int
-	idleTimeout      time.Duration
+	idleTimeout      atomic.Int64 // a time.Duration
 
 	mu      sync.Mutex // guards the following
 	idle    []*conn    // in the order in which they became idle
@@ -21,8 +22,12 @@ type pool struct {
 }
 
 func (p *pool) init(cfg Config) {
-	p.maxIdle, p.maxOpen, p.idleTimeout = cfg.MaxIdle, cfg.MaxOpen, cfg.IdleTimeout
+	p.maxIdle, p.maxOpen = cfg.MaxIdle, cfg.MaxOpen
+	p.idleTimeout.Store(int64(cfg.IdleTimeout))
 }
+
+// kept returns how long a connection may be idle.
+func (p *pool) kept() time.Duration { return time.Duration(p.idleTimeout.Load()) }
 
 // take returns an idle connection that is fit for use. Without one it returns
 // nil, and the caller has the right to open a connection: to be given back by
@@ -33,7 +38,7 @@ func (p *pool) take(now time.Time) (*conn, error) {
 		if c == nil || err != nil {
 			return nil, err
 		}
-		if now.Sub(c.idleSince) < p.idleTimeout && c.quiet() {
+		if now.Sub(c.idleSince) < p.kept() && c.quiet() {
 			return c, nil
 		}
 		p.drop(c)
@@ -67,13 +72,13 @@ func (p *pool) put(c *conn, now time.Time) {
 func (p *pool) keep(c *conn, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.idleTimeout == 0 || len(p.idle) >= p.maxIdle {
+	if p.closed || p.kept() == 0 || len(p.idle) >= p.maxIdle {
 		return false
 	}
 	c.idleSince = now
 	p.idle = append(p.idle, c)
 	if p.sweeper == nil {
-		p.sweeper = time.AfterFunc(p.idleTimeout, p.sweep)
+		p.sweeper = time.AfterFunc(p.kept(), p.sweep)
 	}
 	return true
 }
@@ -104,7 +109,7 @@ func (p *pool) expired(now time.Time) []*conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := 0
-	for n < len(p.idle) && now.Sub(p.idle[n].idleSince) >= p.idleTimeout {
+	for n < len(p.idle) && now.Sub(p.idle[n].idleSince) >= p.kept() {
 		n++
 	}
 	old := append([]*conn(nil), p.idle[:n]...)
@@ -114,7 +119,7 @@ func (p *pool) expired(now time.Time) []*conn {
 
 	p.sweeper = nil
 	if kept > 0 {
-		p.sweeper = time.AfterFunc(p.idle[0].idleSince.Add(p.idleTimeout).Sub(now), p.sweep)
+		p.sweeper = time.AfterFunc(p.idle[0].idleSince.Add(p.kept()).Sub(now), p.sweep)
 	}
 	return old
 }
@@ -122,15 +127,22 @@ func (p *pool) expired(now time.Time) []*conn {
 func (p *pool) close() {
 	p.mu.Lock()
 	p.closed = true
-	idle := p.idle
-	p.idle = nil
 	if p.sweeper != nil {
 		p.sweeper.Stop()
 	}
 	p.mu.Unlock()
-	for _, c := range idle {
+	for _, c := range p.empty() {
 		p.drop(c)
 	}
+}
+
+// empty removes and returns all idle connections.
+func (p *pool) empty() []*conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	idle := p.idle
+	p.idle = nil
+	return idle
 }
 
 func (p *pool) stats() Stats {

@@ -28,7 +28,7 @@ func (c *conn) secure(ctx context.Context, cfg *tls.Config) error {
 	s := &overTLS{}
 	s.Conn = tls.Client(&s.under, cfg)
 	s.under.Conn = c.raw
-	c.rw, c.in.r = s, s
+	c.rw, c.in.r, c.tls = s, s, cfg
 	c.out.records = bufio.NewWriter(s)
 	return s.HandshakeContext(ctx)
 }

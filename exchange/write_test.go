@@ -176,7 +176,7 @@ func TestFirstByteBoundsTheWrite(t *testing.T) {
 	forEachSocket(t, "an engine does not read", func(t *testing.T, serve server) {
 		p := serve(t, func(l *line) { <-l.t.Context().Done() })
 		// The TLS handshake needs an engine that reads; then it stops.
-		if p.tls != nil {
+		if p.manner.Load().tls != nil {
 			p = serve(t, func(l *line) {
 				_, _ = http.ReadRequest(l.r)
 				<-l.t.Context().Done()

@@ -33,8 +33,8 @@ const (
 // probe asks an engine how it is, once.
 func probe(ctx context.Context, w *workers.Worker, path string) answer {
 	req := exchange.Request{Method: http.MethodGet, Path: path}
-	if w.APIKey != "" {
-		req.Header = append(req.Header, exchange.Field{Name: "Authorization", Value: "Bearer " + w.APIKey})
+	if key := w.Key(); key != "" {
+		req.Header = append(req.Header, exchange.Field{Name: "Authorization", Value: "Bearer " + key})
 	}
 	got, err := w.Peer.Do(ctx, &req)
 	if err != nil {

@@ -2,7 +2,7 @@ package metrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// An Info is what does not change while the daemon runs.
+// An Info is which daemon it is, and how it is configured.
 type Info struct {
 	Version, Revision, Go string // of the build
 
@@ -11,19 +11,27 @@ type Info struct {
 	MostRequests                string // --max-concurrent-requests
 }
 
-// WatchInfo registers i, as labels of gauges that are 1.
-func WatchInfo(reg prometheus.Registerer, i Info) {
-	info := func(name, help string, labels prometheus.Labels) prometheus.Collector {
-		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
-		g.Set(1)
-		return g
-	}
-	reg.MustRegister(
-		info("pdrouter_build_info", "Which pdrouter this is.", prometheus.Labels{
-			"version": i.Version, "revision": i.Revision, "goversion": i.Go,
-		}),
-		info("pdrouter_config_info", "How it is configured.", prometheus.Labels{
-			"prefill_policy": i.PrefillPolicy, "decode_policy": i.DecodePolicy, "discovery": i.Discovery, "max_concurrent_requests": i.MostRequests,
-		}),
-	)
+// WatchInfo registers what look returns at a scrape, as labels of gauges that
+// are 1: a reload changes it.
+func WatchInfo(reg prometheus.Registerer, look func() Info) {
+	reg.MustRegister(&infoCollector{
+		look:   look,
+		build:  prometheus.NewDesc("pdrouter_build_info", "Which pdrouter this is.", []string{"version", "revision", "goversion"}, nil),
+		config: prometheus.NewDesc("pdrouter_config_info", "How it is configured.", []string{"prefill_policy", "decode_policy", "discovery", "max_concurrent_requests"}, nil),
+	})
+}
+
+type infoCollector struct {
+	look          func() Info
+	build, config *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (c *infoCollector) Describe(out chan<- *prometheus.Desc) { out <- c.build; out <- c.config }
+
+// Collect implements prometheus.Collector.
+func (c *infoCollector) Collect(out chan<- prometheus.Metric) {
+	i := c.look()
+	out <- gauge(c.build, 1, i.Version, i.Revision, i.Go)
+	out <- gauge(c.config, 1, i.PrefillPolicy, i.DecodePolicy, i.Discovery, i.MostRequests)
 }

@@ -44,7 +44,6 @@ type Metrics struct {
 	handOffs     *prometheus.CounterVec
 	latency      latency
 	selections   *prometheus.CounterVec
-	policies     [2]string // of the prefill leg and the decode leg
 	prefix       prefix
 	retries      retries
 	admission    admission
@@ -55,6 +54,7 @@ type Metrics struct {
 
 	mu       sync.RWMutex // guards the following
 	works    map[workKey]*Work
+	policies [2]string   // of the prefill leg and the decode leg
 	foreseen [][2]string // models and dialects, see Serve
 }
 

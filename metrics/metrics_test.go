@@ -58,8 +58,13 @@ func traffic(t *testing.T) (*Metrics, *prometheus.Registry) {
 	WatchBranches(reg, func() PolicyBranches {
 		return PolicyBranches{&ConsistentBranches{7, 1}, &PrefixBranches{5, 2, 1}, &ManualBranches{6, 1, 2, 3, 8}}
 	})
+	reloads := NewReloads(reg, time.Unix(1700000000, 0))
+	reloads.Ended(true, time.Unix(1700000100, 0))
+	reloads.Ended(false, time.Unix(1700000200, 0))
 	WatchProbes(reg, func() Probes { return Probes{Prefill: ProbeCounts{9, 1}, Decode: ProbeCounts{8, 0}} })
-	WatchInfo(reg, Info{Version: "v1.0.0", Revision: "abc", Go: "go1.26", PrefillPolicy: "cache_aware", DecodePolicy: "least_load", Discovery: "file", MostRequests: "12"})
+	WatchInfo(reg, func() Info {
+		return Info{Version: "v1.0.0", Revision: "abc", Go: "go1.26", PrefillPolicy: "cache_aware", DecodePolicy: "least_load", Discovery: "file", MostRequests: "12"}
+	})
 	WatchLearnt(reg, func() Learnt {
 		return Learnt{BytesPerToken: 3.5, Workers: []LearntWorker{
 			{Worker: "http://p0", Role: "prefill", Blocks: 100, Keeps: 5000, Kept: 0.75, LegSeconds: 0.02, TokenSeconds: 0.0001, Backlog: 1.5, Foreign: 0.25},

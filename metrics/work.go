@@ -3,6 +3,7 @@ package metrics
 import (
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,7 +37,7 @@ type Work struct {
 	handOff    prometheus.Observer
 	pdTTFT     prometheus.Observer
 	mode       prometheus.Counter
-	selections [2]prometheus.Counter
+	selections atomic.Pointer[[2]prometheus.Counter] // by the policies in force
 	latencies  latencies
 }
 
@@ -105,9 +106,7 @@ func (m *Metrics) newWorkLocked(key workKey) *Work {
 		pdTTFT:     m.pdTTFT.WithLabelValues(backend, model, runtime),
 		mode:       m.connectorMode.WithLabelValues(mode),
 	}
-	for i, role := range [...]string{"prefill", "decode"} {
-		w.selections[i] = m.selections.WithLabelValues(role, connection, model, m.policies[i])
-	}
+	w.selections.Store(m.selectionsLocked(model))
 	if key.dialect != "" {
 		w.latencies = m.latency.bind(model, endpoint, key.dialect)
 	}
@@ -136,7 +135,7 @@ func (w *Work) Begun() {
 // workers by the policies.
 func (w *Work) Attempted() {
 	w.mode.Inc()
-	for _, s := range w.selections {
+	for _, s := range w.selections.Load() {
 		s.Inc()
 	}
 }

@@ -19,9 +19,13 @@ type mirrors struct {
 }
 
 func newMirrors(cfg Config) mirrors {
-	// A block's place takes some 160 bytes, and is needed once for all workers.
-	return mirrors{names: newNames(cfg.MaxBlocks / 8), room: cfg.MaxBlocks, bySeat: map[int]*mirror{}}
+	return mirrors{names: newNames(namesFor(cfg.MaxBlocks)), room: cfg.MaxBlocks, bySeat: map[int]*mirror{}}
 }
+
+// namesFor returns of how many blocks it is remembered where they end, if the
+// index has so many: a block's place takes some 160 bytes, and is needed once for
+// all workers.
+func namesFor(blocks int) int { return blocks / 8 }
 
 // at returns the mirror of the worker in a seat; nil if it is not followed.
 func (s *mirrors) at(seat int) *mirror {

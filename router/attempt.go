@@ -124,9 +124,9 @@ func (h *Handler) newAttempt(c *call, req *transfer.Request, pair *workers.Pair)
 func (a *attempt) beginPatience() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	limit := a.h.cfg.FirstByte
+	limit := a.call.cfg.FirstByte
 	if !a.call.streaming {
-		limit = min(limit, a.h.cfg.RequestTimeout)
+		limit = min(limit, a.call.cfg.RequestTimeout)
 	}
 	a.patience = time.AfterFunc(limit, a.overtime)
 }
@@ -303,9 +303,9 @@ func (a *attempt) overtime() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	took := time.Since(a.began)
-	left := a.h.cfg.RequestTimeout - took
+	left := a.call.cfg.RequestTimeout - took
 	switch {
-	case (a.call.streaming || took >= a.h.cfg.FirstByte) && !a.inTime():
+	case (a.call.streaming || took >= a.call.cfg.FirstByte) && !a.inTime():
 		if a.first == nil && a.ctx.Err() == nil {
 			a.first = &Error{Status: http.StatusGatewayTimeout, Code: "first_byte_timeout", Message: "The engines sent no token in time."}
 		}

@@ -341,7 +341,7 @@ func TestReleaseLeg(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := attempt{
-		h: f.handler, call: &call{r: httptest.NewRequest(http.MethodPost, "/", nil)}, req: req,
+		h: f.handler, call: &call{cfg: f.handler.standing.Load(), r: httptest.NewRequest(http.MethodPost, "/", nil)}, req: req,
 		dialect: transfer.VLLMNIXL{}, keys: transfer.NewAttempt(req), answer: []byte(`{` + handOff + `}`), ctx: t.Context(),
 	}
 	a.legs[workers.Prefill].lease, a.legs[workers.Decode].lease = &pair.Prefill, &pair.Decode

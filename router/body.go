@@ -43,15 +43,15 @@ func (h *Handler) openBody(c *call) (*intake, error) {
 	if err := checkContentType(r.Header.Get("Content-Type")); err != nil {
 		return nil, err
 	}
-	if r.ContentLength > h.cfg.MaxBodyBytes {
-		return nil, h.tooLarge()
+	if r.ContentLength > c.cfg.MaxBodyBytes {
+		return nil, tooLarge(c.cfg.MaxBodyBytes)
 	}
-	src := &patient{r: r.Body, control: w.control, stall: h.cfg.BodyStall, left: h.cfg.MaxBodyBytes}
+	src := &patient{r: r.Body, control: w.control, stall: c.cfg.BodyStall, left: c.cfg.MaxBodyBytes}
 	encoding, length := strings.Join(r.Header.Values("Content-Encoding"), ", "), r.ContentLength
 	if encoding != "" {
 		length = -1
 	}
-	in := &intake{h: h, length: length, held: holding{h: h}}
+	in := &intake{h: h, most: c.cfg.MaxBodyBytes, length: length, held: holding{h: h}}
 	if in.src, in.err = decoder(encoding, src); errors.Is(in.err, io.EOF) {
 		in.err = io.ErrUnexpectedEOF // an encoding has a head
 	}
@@ -68,7 +68,7 @@ func (h *Handler) closeBody(c *call, in *intake) error {
 	h.met.LetIn(!errors.Is(in.err, errMemory))
 	if !errors.Is(in.err, io.EOF) {
 		in.held.release()
-		return h.bodyError(in.err)
+		return c.cfg.bodyError(in.err)
 	}
 	c.body, c.held = in.buf, &in.held
 	c.w.unread = false
@@ -99,7 +99,7 @@ type holding struct {
 
 // add takes n bytes more, if they are free.
 func (b *holding) add(n int64) bool {
-	if b.h.buffered.Add(n) > b.h.cfg.MaxBufferedBytes {
+	if b.h.buffered.Add(n) > b.h.standing.Load().MaxBufferedBytes {
 		b.h.buffered.Add(-n)
 		return false
 	}
@@ -157,22 +157,22 @@ func checkContentType(value string) error {
 	}
 }
 
-func (h *Handler) tooLarge() *Error {
+func tooLarge(most int64) *Error {
 	return &Error{
 		Status: http.StatusRequestEntityTooLarge, Code: "request_too_large",
-		Message: fmt.Sprintf("The body is larger than the limit of %d bytes (--max-payload-size).", h.cfg.MaxBodyBytes),
+		Message: fmt.Sprintf("The body is larger than the limit of %d bytes (--max-payload-size).", most),
 	}
 }
 
 // bodyError returns the error for a body that could not be read.
-func (h *Handler) bodyError(err error) error {
+func (c *Config) bodyError(err error) error {
 	if _, ok := errors.AsType[*Error](err); ok {
 		return err
 	}
 	e := &Error{Status: http.StatusBadRequest, Code: "body_unreadable", Err: err}
 	switch {
 	case errors.Is(err, errEndless):
-		return h.tooLarge()
+		return tooLarge(c.MaxBodyBytes)
 	case errors.Is(err, syscall.ECONNRESET):
 		return errClientGone
 	case errors.Is(err, errMemory):
@@ -180,7 +180,7 @@ func (h *Handler) bodyError(err error) error {
 		e.Message = "Too many request bodies are held at this moment. Try again shortly."
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		e.Status, e.Code = http.StatusRequestTimeout, "request_body_stalled"
-		e.Message = fmt.Sprintf("The body made no progress for %v.", h.cfg.BodyStall)
+		e.Message = fmt.Sprintf("The body made no progress for %v.", c.BodyStall)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		e.Message = "The body ended before its end: it is shorter than its Content-Length, or its encoding is cut."
 	case isMisencoded(err):

@@ -19,6 +19,7 @@ import (
 // A call is one request of a client, from its head to the end of its answer,
 // and what the access log will say of it.
 type call struct {
+	cfg   *standing // as it was when the request came
 	w     *client
 	r     *http.Request
 	id    string
@@ -49,8 +50,9 @@ type call struct {
 // answers errors and the one place that logs a request.
 func (h *Handler) answering(route *metrics.Route, serve func(*call) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := &call{w: newClient(w, r, h.cfg.ClientStall), r: r, began: time.Now()}
-		c.id = h.requestID(r)
+		cfg := h.standing.Load()
+		c := &call{cfg: cfg, w: newClient(w, r, cfg.ClientStall), r: r, began: time.Now()}
+		c.id = cfg.requestID(r)
 		route.Arrived()
 		c.rec = h.book.Begin(c.began, c.id)
 		defer h.closeRecord(c) // also after a panic that ends the connection
@@ -146,8 +148,8 @@ func (h *Handler) account(c *call, route *metrics.Route) {
 
 // requestID returns the name that the client gave its request, if it is sane,
 // else a new one. It is for logs and for the client; engines get another.
-func (h *Handler) requestID(r *http.Request) string {
-	for _, name := range h.cfg.RequestIDHeaders {
+func (c *Config) requestID(r *http.Request) string {
+	for _, name := range c.RequestIDHeaders {
 		if id := r.Header.Get(name); isSane(id) {
 			return strings.Clone(id) // it outlives the other headers, which are in one string with it
 		}

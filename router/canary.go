@@ -51,7 +51,8 @@ func (h *Handler) Canary(ctx context.Context, prefill, decode *workers.Worker) e
 		return err
 	}
 	r := (&http.Request{Method: http.MethodPost, Header: http.Header{}, ProtoMajor: 1, ProtoMinor: 1}).WithContext(ctx)
-	c := &call{w: newClient(nobody{}, r, h.cfg.ClientStall), r: r, began: time.Now(), model: model, streaming: true}
+	cfg := h.canaries.standing.Load()
+	c := &call{cfg: cfg, w: newClient(nobody{}, r, cfg.ClientStall), r: r, began: time.Now(), model: model, streaming: true}
 	c.rec = h.canaries.book.Begin(c.began, c.id)
 	defer h.canaries.closeRecord(c)
 	err = c.run(func(c *call) error { return h.canaries.attempt(c, req, &pair) }) //nolint:contextcheck // it is in the request

@@ -150,7 +150,7 @@ func TestCanaryEnds(t *testing.T) {
 // hand-off that failed.
 func TestCanaryThatHangs(t *testing.T) {
 	f := newFleet(t, "sglang", hang, hang)
-	f.handler.canaries.cfg.FirstByte = 20 * time.Millisecond
+	f.handler.canaries.standing.Store(f.handler.canaries.newStanding(Config{FirstByte: 20 * time.Millisecond, StreamIdle: time.Minute, ClientStall: time.Minute, MaxAnswerBytes: 1 << 20}))
 	judge := &trace{}
 	f.registry.SetJudge(judge)
 	fault := new(workers.Fault)

@@ -54,10 +54,10 @@ func nearest(n int64) Class { return Class(min(max(n, int64(Bulk)), int64(System
 func (h *Handler) classOf(c *call, req *transfer.Request) Class {
 	class, claim := claimOf(c, req)
 	if claim == "" {
-		return min(Default, h.maxClass)
+		return min(Default, c.cfg.maxClass)
 	}
-	if class > h.maxClass {
-		class, claim = h.maxClass, metrics.Capped
+	if class > c.cfg.maxClass {
+		class, claim = c.cfg.maxClass, metrics.Capped
 	}
 	h.met.Claimed(claim)
 	return class

@@ -71,7 +71,7 @@ func TestClassOfARequest(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := f.handler.classOf(&call{r: &http.Request{Header: tt.header}, dialect: tt.dialect}, req); got != tt.want {
+			if got := f.handler.classOf(&call{cfg: f.handler.standing.Load(), r: &http.Request{Header: tt.header}, dialect: tt.dialect}, req); got != tt.want {
 				t.Errorf("class = %v, want %v", got, tt.want)
 			}
 			for _, claim := range []string{"honoured", "capped", "unknown"} {
@@ -107,7 +107,7 @@ func TestPriorityIsPassedOn(t *testing.T) {
 
 func TestTenants(t *testing.T) {
 	h := &Handler{}
-	h.seed = newHandler(DefaultConfig(), nil, nil, nil).seed
+	h.seed = newHandler(nil, nil, nil).seed
 	of := func(authorization ...string) uint64 {
 		return h.tenantOf(&call{r: &http.Request{Header: http.Header{"Authorization": authorization}}})
 	}
@@ -119,7 +119,7 @@ func TestTenants(t *testing.T) {
 	if a, b := of("Bearer one"), of("Bearer two"); a == 0 || a == b || a != of("bearer  one ") {
 		t.Errorf("tenants of two keys = %d, %d, want two that are the same each time", a, b)
 	}
-	other := newHandler(DefaultConfig(), nil, nil, nil)
+	other := newHandler(nil, nil, nil)
 	if of("Bearer one") == other.tenantOf(&call{r: &http.Request{Header: http.Header{"Authorization": {"Bearer one"}}}}) {
 		t.Error("what stands for a key is the same in two processes")
 	}
@@ -132,8 +132,8 @@ func TestWhoARequestIsCostsNoMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := &call{r: &http.Request{Header: http.Header{"Authorization": {"Bearer key"}}}}
-	headed := &call{r: &http.Request{Header: http.Header{"X-Priority": {"interactive"}}}}
+	in := &call{cfg: f.handler.standing.Load(), r: &http.Request{Header: http.Header{"Authorization": {"Bearer key"}}}}
+	headed := &call{cfg: f.handler.standing.Load(), r: &http.Request{Header: http.Header{"X-Priority": {"interactive"}}}}
 	var need workers.Need
 	if n := testing.AllocsPerRun(100, func() {
 		need.Class, need.Tenant = int(f.handler.classOf(in, req)), f.handler.tenantOf(in)

@@ -83,7 +83,7 @@ func (a *attempt) relayJSON(l *leg, answer *exchange.Answer) error {
 	case a.req.Stream(): // its client would read no token of it, and no error
 		return nonsense(workers.Decode, errors.New("JSON where a stream was due"))
 	case !whole && a.merged:
-		return a.h.answerTooLong(workers.Decode) // parts of prefill's answer belong into it
+		return a.call.cfg.answerTooLong(workers.Decode) // parts of prefill's answer belong into it
 	}
 	if err := a.verdict(a.merged); err != nil {
 		return err

@@ -62,7 +62,7 @@ func (h *Handler) forward(path string) func(*call) error {
 		}
 		c.model = h.modelOf(req)
 		want := workers.Single{Role: workers.Prefill, Model: req.Model()}
-		ctx, cancel := context.WithTimeout(c.r.Context(), h.cfg.RequestTimeout)
+		ctx, cancel := context.WithTimeout(c.r.Context(), c.cfg.RequestTimeout)
 		defer cancel()
 		lease, err := h.registry.LeaseOne(ctx, want)
 		if _, none := errors.AsType[*workers.NoneError](err); none {
@@ -152,7 +152,7 @@ func (s *solo) end() {
 // if its status is 200. Any other, and none, is an error.
 func (s *solo) ask(method, path string, body []byte) (*page, error) {
 	for _, at := range servedAt(s.lease.Facts.Dialect, path) {
-		req := exchange.Request{Method: method, Path: at, Header: s.h.legHeader(s.call, s.lease.Worker, rand.Text())}
+		req := exchange.Request{Method: method, Path: at, Header: s.call.legHeader(s.lease.Worker, rand.Text())}
 		if body != nil {
 			req.Body = [][]byte{body}
 		} else {
@@ -204,13 +204,13 @@ func (s *solo) read(answer *exchange.Answer) (*page, error) {
 		}
 		return nil, s.h.engineError(s.role(), transfer.ParseError(answer.Status, body), answer.Header.Get("Retry-After"))
 	}
-	body, whole, err := s.h.readWhole(answer, &s.held)
+	body, whole, err := s.h.readWhole(answer, s.call.cfg.MaxAnswerBytes, &s.held)
 	if err != nil {
 		return nil, s.failed(err)
 	}
 	s.outcome = nil
 	if !whole {
-		return nil, s.h.answerTooLong(s.role())
+		return nil, s.call.cfg.answerTooLong(s.role())
 	}
 	s.h.met.Upstream(answer.Status, "")
 	return &page{answer.Header, body}, nil

@@ -33,7 +33,7 @@ const keptRecords = 1024
 
 // A Handler serves the client API.
 type Handler struct {
-	cfg      Config
+	standing atomic.Pointer[standing] // the configuration in force
 	registry *workers.Registry
 	met      *metrics.Metrics
 	log      *zap.Logger
@@ -52,7 +52,6 @@ type Handler struct {
 	background errgroup.Group
 	canaries   *Handler // runs canaries, with metrics that nobody reads
 	tracer     *tracing.Tracer
-	maxClass   Class
 	seed       maphash.Seed // of what stands for API keys
 
 	mu     sync.RWMutex // guards the following
@@ -61,18 +60,16 @@ type Handler struct {
 
 // New returns a Handler that runs requests on the workers of registry.
 func New(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *Handler {
-	cfg.RequestIDHeaders = canonical(cfg.RequestIDHeaders)
-	cfg.RoutingKeyHeaders = canonical(cfg.RoutingKeyHeaders)
-	h := newHandler(cfg, registry, met, log)
-	h.canaries = newHandler(forCanaries(cfg), registry, metrics.Discard(), zap.NewNop())
+	h := newHandler(registry, met, log)
+	h.canaries = newHandler(registry, metrics.Discard(), zap.NewNop())
 	h.routes = h.newRoutes()
+	h.Reload(cfg)
 	return h
 }
 
-// newHandler returns a Handler that has no routes yet.
-func newHandler(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *Handler {
-	h := &Handler{book: record.NewBook(keptRecords), cfg: cfg, registry: registry, met: met, log: log, budget: newBudget(), started: time.Now()}
-	h.maxClass, _ = ParseClass(cfg.MaxClass) // validated
+// newHandler returns a Handler that has no routes and no configuration yet.
+func newHandler(registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *Handler {
+	h := &Handler{book: record.NewBook(keptRecords), registry: registry, met: met, log: log, budget: newBudget(), started: time.Now()}
 	h.seed = maphash.MakeSeed()
 	h.bodies.least, h.bodies.most = firstRead, trusted+1
 	h.answers.least, h.answers.most = minHold, maxHold
@@ -98,7 +95,9 @@ func canonical(names []string) []string {
 func (h *Handler) TraceWith(t *tracing.Tracer) { h.tracer = t }
 
 // ServeHTTP implements http.Handler.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.routes.ServeHTTP(w, r) }
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.standing.Load().entry.ServeHTTP(w, r)
+}
 
 // Drain makes /readiness say that no new request should be sent here.
 func (h *Handler) Drain() { h.draining.Store(true) }

@@ -19,8 +19,7 @@ const maxField = 8 << 10
 // legHeader returns the headers of a leg to w. It is an allow-list (I6): what
 // is not named here never reaches an engine. Accept-Encoding is never named:
 // a compressed answer could be neither judged nor relayed token by token.
-func (h *Handler) legHeader(c *call, w *workers.Worker, attemptID string) []exchange.Field {
-	r := c.r
+func (c *call) legHeader(w *workers.Worker, attemptID string) []exchange.Field {
 	fields := make([]exchange.Field, 0, 8)
 	add := func(name, value string) {
 		if value != "" {
@@ -29,12 +28,12 @@ func (h *Handler) legHeader(c *call, w *workers.Worker, attemptID string) []exch
 	}
 	add("Content-Type", "application/json")
 	add("X-Request-Id", attemptID)
-	add("Authorization", h.authorization(r, w))
+	add("Authorization", c.authorization(w))
 	parent, state := c.traceOf(w.Role)
 	add("Traceparent", parent)
 	add("Tracestate", state)
-	for _, name := range h.cfg.RoutingKeyHeaders {
-		add(name, bounded(r.Header.Get(name)))
+	for _, name := range c.cfg.RoutingKeyHeaders {
+		add(name, bounded(c.r.Header.Get(name)))
 	}
 	return fields
 }
@@ -70,14 +69,15 @@ func bounded(value string) string {
 
 // authorization returns what goes up as Authorization: the worker's own key if
 // one is configured, else the client's, unless that was meant for us.
-func (h *Handler) authorization(r *http.Request, w *workers.Worker) string {
+func (c *call) authorization(w *workers.Worker) string {
+	key := w.Key()
 	switch {
-	case w.APIKey != "":
-		return "Bearer " + w.APIKey
-	case len(h.cfg.APIKeys) > 0:
+	case key != "":
+		return "Bearer " + key
+	case len(c.cfg.APIKeys) > 0:
 		return ""
 	default:
-		return bounded(r.Header.Get("Authorization"))
+		return bounded(c.r.Header.Get("Authorization"))
 	}
 }
 

@@ -1,8 +1,6 @@
 package router
 
 import (
-	"net/http"
-
 	"pdrouter/policy"
 	"pdrouter/transfer"
 )
@@ -16,9 +14,9 @@ import (
 //
 // A value that is too long for an engine's head counts for nothing, in the body
 // too. It is never logged.
-func (h *Handler) hintOf(r *http.Request, req *transfer.Request) (sticky uint64, named bool) {
-	for _, name := range h.cfg.RoutingKeyHeaders {
-		if value := bounded(r.Header.Get(name)); value != "" {
+func (h *Handler) hintOf(c *call, req *transfer.Request) (sticky uint64, named bool) {
+	for _, name := range c.cfg.RoutingKeyHeaders {
+		if value := bounded(c.r.Header.Get(name)); value != "" {
 			h.met.KeyInHeader()
 			return policy.StickyOf(value), true
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 func TestHintOf(t *testing.T) {
-	h := &Handler{met: metrics.Discard(), cfg: Config{RoutingKeyHeaders: canonical([]string{"x-first", "x-second"})}}
+	h, cfg := &Handler{met: metrics.Discard()}, &standing{Config: Config{RoutingKeyHeaders: canonical([]string{"x-first", "x-second"})}}
 	long := strings.Repeat("x", maxField+1)
 	tests := []struct {
 		name   string
@@ -39,7 +39,7 @@ func TestHintOf(t *testing.T) {
 				t.Fatal(err)
 			}
 
-			sticky, named := h.hintOf(&http.Request{Header: tt.header}, req)
+			sticky, named := h.hintOf(&call{cfg: cfg, r: &http.Request{Header: tt.header}}, req)
 
 			want := uint64(0)
 			if tt.want != "" {
@@ -63,7 +63,7 @@ func TestFingerprint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &call{r: &http.Request{}}
+		c := &call{cfg: h.standing.Load(), r: &http.Request{}}
 		defer h.freePrint(c)
 		return h.need(c, req).Key
 	}

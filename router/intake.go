@@ -19,6 +19,7 @@ const (
 // An intake is a body on its way in. It is a transfer.Source.
 type intake struct {
 	h      *Handler
+	most   int64 // bytes that a body may have
 	src    io.Reader
 	length int64 // -1 if it is not known
 	held   holding
@@ -40,8 +41,8 @@ func (b *intake) More() []byte {
 func (b *intake) read() error {
 	n, err := b.src.Read(b.buf[len(b.buf):min(cap(b.buf), len(b.buf)+pieceRead)])
 	b.buf = b.buf[:len(b.buf)+n]
-	if int64(len(b.buf)) > b.h.cfg.MaxBodyBytes {
-		return b.h.tooLarge()
+	if int64(len(b.buf)) > b.most {
+		return tooLarge(b.most)
 	}
 	return err
 }
@@ -64,8 +65,8 @@ func (b *intake) room() error {
 		return nil
 	}
 	bigger := grown(size, b.length)
-	if bigger >= h.cfg.MaxBodyBytes {
-		bigger = h.cfg.MaxBodyBytes + 1
+	if bigger >= b.most {
+		bigger = b.most + 1
 	}
 	if !b.held.add(bigger - size) {
 		return errMemory

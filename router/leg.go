@@ -45,7 +45,7 @@ func (a *attempt) send(l *leg, written transfer.Leg) (*exchange.Answer, error) {
 	}
 	answer, err := worker.Peer.Do(a.ctx, &exchange.Request{
 		Path:   written.Path,
-		Header: a.h.legHeader(a.call, worker, a.keys.ID),
+		Header: a.call.legHeader(worker, a.keys.ID),
 		Body:   written.Body,
 	})
 	if err != nil {

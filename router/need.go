@@ -30,7 +30,7 @@ func (h *Handler) need(c *call, req *transfer.Request) workers.Need {
 	p.seed = req.Seed(append(p.seed[:0], p.model))
 	p.pieces = req.Prompt(p.pieces[:0])
 	n := workers.Need{Model: req.Model(), Prompt: workers.Prompt{Bytes: transfer.Length(p.pieces)}, Answers: req.Batch()}
-	n.Sticky, n.Named = h.hintOf(c.r, req)
+	n.Sticky, n.Named = h.hintOf(c, req)
 	n.Class, n.Tenant = int(h.classOf(c, req)), h.tenantOf(c)
 	if most, ok := req.MaxTokens(); ok {
 		n.MaxTokens = int(max(most, 0))

@@ -53,7 +53,7 @@ func (a *attempt) prefillLeg(l *leg) error {
 	case err != nil:
 		return a.legFailed(l, err)
 	case !whole:
-		return a.h.answerTooLong(l.role)
+		return a.call.cfg.answerTooLong(l.role)
 	}
 	l.ended = true
 	a.answer, a.answered = body, time.Now()
@@ -84,16 +84,16 @@ func (a *attempt) takeHandOff() (err error) {
 
 // readAnswer is readWhole for a leg, whose memory it notes.
 func (a *attempt) readAnswer(l *leg, answer *exchange.Answer) (body []byte, whole bool, err error) {
-	body, whole, err = a.h.readWhole(answer, &l.held)
+	body, whole, err = a.h.readWhole(answer, a.call.cfg.MaxAnswerBytes, &l.held)
 	if whole {
 		l.body = body
 	}
 	return body, whole, err
 }
 
-// readWhole reads an answer to its end, or up to Config.MaxAnswerBytes: then
-// it is not whole. What is long counts against Config.MaxBufferedBytes.
-func (h *Handler) readWhole(answer *exchange.Answer, held *holding) (body []byte, whole bool, err error) {
+// readWhole reads an answer to its end, or up to most bytes: then it is
+// not whole. What is long counts against Config.MaxBufferedBytes.
+func (h *Handler) readWhole(answer *exchange.Answer, most int64, held *holding) (body []byte, whole bool, err error) {
 	size := answer.Length() + 1
 	if size <= 0 || size > maxHold {
 		size = minHold // grown as it comes, so that a length alone costs nothing
@@ -107,7 +107,7 @@ func (h *Handler) readWhole(answer *exchange.Answer, held *holding) (body []byte
 			return buf, true, nil
 		case err != nil:
 			return nil, false, err
-		case int64(len(buf)) > h.cfg.MaxAnswerBytes:
+		case int64(len(buf)) > most:
 			return buf, false, nil
 		case len(buf) == cap(buf):
 			if cap(buf) >= maxHold && !held.add(int64(cap(buf))) {
@@ -120,10 +120,10 @@ func (h *Handler) readWhole(answer *exchange.Answer, held *holding) (body []byte
 
 // answerTooLong returns the error for an answer that must be held whole and is
 // longer than it may be. The client asked for it, so nobody is to blame.
-func (h *Handler) answerTooLong(role workers.Role) *Error {
+func (c *Config) answerTooLong(role workers.Role) *Error {
 	return &Error{
 		Status: http.StatusBadGateway, Code: role.String() + "_answer_too_large", Leg: role.String(),
-		Message: fmt.Sprintf("The %s engine's answer is longer than %d bytes (--max-answer-size).", role, h.cfg.MaxAnswerBytes),
+		Message: fmt.Sprintf("The %s engine's answer is longer than %d bytes (--max-answer-size).", role, c.MaxAnswerBytes),
 	}
 }
 

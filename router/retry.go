@@ -174,7 +174,7 @@ func (t *trial) isLost(e *Error) bool {
 // pause leaves out who failed, and waits before the next attempt. It returns
 // the error to end with if there is to be none.
 func (t *trial) pause(e *Error) error {
-	if t.tries++; t.tries >= t.h.cfg.Retries.Attempts {
+	if t.tries++; t.tries >= t.call.cfg.Retries.Attempts {
 		return t.gaveUp(e)
 	}
 	t.avoid(e)
@@ -183,7 +183,7 @@ func (t *trial) pause(e *Error) error {
 		t.h.met.RetryDenied()
 		return t.gaveUp(e)
 	}
-	wait := t.h.cfg.Retries.wait(t.tries)
+	wait := t.call.cfg.Retries.wait(t.tries)
 	t.h.met.Retried(endpointLabel(t.req.Endpoint()), t.tries, wait)
 	t.call.rec.Again()
 	if !sleep(ctx, wait) {

@@ -52,7 +52,7 @@ func (a *attempt) tellEngines() {
 			continue
 		}
 		worker, began := l.lease.Worker, l.taken
-		peer, legs, header := worker.Peer, aborter.Abort(a.req, a.keys), a.h.legHeader(a.call, worker, a.keys.ID)
+		peer, legs, header := worker.Peer, aborter.Abort(a.req, a.keys), a.call.legHeader(worker, a.keys.ID)
 		told := a.background(abortTime, func(ctx context.Context) {
 			sendAll(ctx, peer, legs, header)
 			if !began && sleep(ctx, abortAgain) {
@@ -100,7 +100,7 @@ func (a *attempt) release() {
 		return
 	}
 	a.call.keepsBody = true
-	header := a.h.legHeader(a.call, lease.Worker, a.keys.ID)
+	header := a.call.legHeader(lease.Worker, a.keys.ID)
 	begun := a.background(releaseTime, func(ctx context.Context) {
 		defer held.release()
 		err := sendAndForget(ctx, lease.Worker.Peer, written, header)

@@ -139,7 +139,7 @@ func (s *stream) letGo() {
 func (s *stream) note(now time.Time, commits bool) {
 	if commits && !s.begun {
 		s.begun = true
-		s.answer.SetIdle(s.h.cfg.StreamIdle)
+		s.answer.SetIdle(s.call.cfg.StreamIdle)
 		s.timeFirstToken(now)
 		s.legs[workers.Decode].lease.Began()
 	}

@@ -45,6 +45,12 @@ func (r *Registry) Change(remove []string, add []Spec) ([]*Worker, error) {
 	r.mu.Lock()
 	events, added, err := r.changeLocked(remove, add)
 	r.mu.Unlock()
+	r.tell(events)
+	return added, err
+}
+
+// tell tells what a change has led to.
+func (r *Registry) tell(events []Event) {
 	for _, e := range events {
 		if e.Kind == Gone {
 			r.gone(e.Worker)
@@ -52,7 +58,6 @@ func (r *Registry) Change(remove []string, add []Spec) ([]*Worker, error) {
 			r.observe(e)
 		}
 	}
-	return added, err
 }
 
 func (r *Registry) changeLocked(remove []string, add []Spec) (events []Event, added []*Worker, err error) {
@@ -93,7 +98,7 @@ func (r *Registry) checkLocked(remove []string, add []Spec) (gone []*Worker, err
 		}
 		gone = append(gone, w)
 	}
-	set := r.cfg
+	set := *r.cfg
 	set.Specs = nil
 	for _, w := range r.all {
 		if !w.removed && !slices.Contains(gone, w) {
@@ -163,8 +168,8 @@ func (r *Registry) forgetLocked(w *Worker) bool {
 // gone tells that w was forgotten, closes its connections and frees its seat.
 func (r *Registry) gone(w *Worker) {
 	r.disconnect(w)
-	if r.learner != nil {
-		r.learner.Gone(w.load.Seat)
+	if l := r.learner(); l != nil {
+		l.Gone(w.load.Seat)
 	}
 	r.mu.Lock()
 	r.seats[w.load.Seat] = false

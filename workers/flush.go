@@ -70,8 +70,8 @@ func (r *Registry) FlushCaches(ctx context.Context) []Flushed {
 			continue
 		}
 		g.Go(func() error {
-			if all[i].Err = flush(ctx, all[i].Worker, dialects[i]); all[i].Err == nil && r.learner != nil {
-				r.learner.Flushed(all[i].Worker.Seat())
+			if all[i].Err = flush(ctx, all[i].Worker, dialects[i]); all[i].Err == nil {
+				r.flushed(all[i].Worker)
 			}
 			return nil
 		})
@@ -89,8 +89,8 @@ func flush(ctx context.Context, w *Worker, dialect string) error {
 	ctx, cancel := context.WithTimeout(ctx, flushTime)
 	defer cancel()
 	req := exchange.Request{Method: http.MethodPost, Path: f.path}
-	if w.APIKey != "" {
-		req.Header = append(req.Header, exchange.Field{Name: "Authorization", Value: "Bearer " + w.APIKey})
+	if key := w.Key(); key != "" {
+		req.Header = append(req.Header, exchange.Field{Name: "Authorization", Value: "Bearer " + key})
 	}
 	answer, err := w.Peer.Do(ctx, &req)
 	if err != nil {

@@ -38,22 +38,22 @@ func (r *Registry) identify(ctx context.Context, w *Worker) (*Facts, error) {
 		}
 		return facts, r.fits(w, facts)
 	}
-	if r.cfg.Dialect == "auto" {
+	if r.config().Dialect == "auto" {
 		return nil, errors.New("engine not recognised: it has neither /server_info nor /version; name its dialect with --dialect")
 	}
 	models, err := askModels(ctx, w)
 	if err != nil {
 		return nil, err
 	}
-	facts := &Facts{Dialect: r.cfg.Dialect, Models: models, BootstrapHost: w.BootstrapHost, BootstrapPort: max(w.BootstrapPort, 0)}
+	facts := &Facts{Dialect: r.config().Dialect, Models: models, BootstrapHost: w.BootstrapHost, BootstrapPort: max(w.BootstrapPort, 0)}
 	return facts, r.fits(w, facts)
 }
 
 // fits reports how the facts contradict the configuration, if they do. It
 // completes the bootstrap address of facts.
 func (r *Registry) fits(w *Worker, facts *Facts) error {
-	if r.cfg.Dialect != "auto" && facts.Dialect != r.cfg.Dialect {
-		return fmt.Errorf("configured with --dialect %s, but the engine speaks %s", r.cfg.Dialect, facts.Dialect)
+	if r.config().Dialect != "auto" && facts.Dialect != r.config().Dialect {
+		return fmt.Errorf("configured with --dialect %s, but the engine speaks %s", r.config().Dialect, facts.Dialect)
 	}
 	if len(facts.Models) == 0 {
 		return errors.New("the engine serves no model")
@@ -115,8 +115,8 @@ func ask(ctx context.Context, w *Worker, path string) ([]byte, error) {
 // open asks for a page about the engine itself. The answer is to be closed.
 func open(ctx context.Context, w *Worker, path string) (*exchange.Answer, error) {
 	req := exchange.Request{Method: http.MethodGet, Path: path}
-	if w.APIKey != "" {
-		req.Header = append(req.Header, exchange.Field{Name: "Authorization", Value: "Bearer " + w.APIKey})
+	if key := w.Key(); key != "" {
+		req.Header = append(req.Header, exchange.Field{Name: "Authorization", Value: "Bearer " + key})
 	}
 	answer, err := w.Peer.Do(ctx, &req)
 	if err != nil {

@@ -50,7 +50,7 @@ func (n *kvNotes) state() KVState {
 type kvFeed struct {
 	registry *Registry
 	worker   *Worker
-	sink     KVSink // nil: nobody wants to know
+	sink     KVSink // who is told
 
 	from []KVEndpoint
 	stop context.CancelFunc
@@ -58,24 +58,24 @@ type kvFeed struct {
 }
 
 func (r *Registry) newKVFeed(w *Worker) *kvFeed {
-	sink, _ := r.chooser.(KVSink)
-	return &kvFeed{registry: r, worker: w, sink: sink, stop: func() {}}
+	return &kvFeed{registry: r, worker: w, stop: func() {}}
 }
 
 // follow begins to follow if the engine has said where, or says it anew. A
 // worker that is not ready goes on being followed: its engine may be.
 func (f *kvFeed) follow(ctx context.Context) {
-	if f.sink == nil {
-		return
-	}
 	f.registry.mu.Lock()
 	ready, from, seat := f.worker.ready, f.registry.cfg.kvEndpoints(f.worker), f.worker.load.Seat
+	sink := f.registry.chosen.Load().sink
 	f.registry.mu.Unlock()
-	if !ready || slices.Equal(from, f.from) {
+	if sink == nil {
+		from = nil // nobody wants to know
+	}
+	if !ready || slices.Equal(from, f.from) && sink == f.sink {
 		return
 	}
 	f.close()
-	f.from = from
+	f.from, f.sink = from, sink
 	f.worker.kv.ranks.Store(int64(len(from)))
 	ctx, f.stop = context.WithCancel(ctx)
 	for _, at := range from {

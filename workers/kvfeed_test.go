@@ -22,7 +22,7 @@ func TestKVEventsOfAWorker(t *testing.T) {
 		`"endpoint_port_base":%d,"replay_endpoint_port_base":%d,"topic":"","block_size":2,"dp_size":1}}`, ports[0], ports[1])
 	url := serve(t, pages{"/server_info": info, "/v1/models": `{"data":[{"id":"m"}]}`})
 	sink, events := &toldSink{}, &diary{}
-	r := run(t, events, func(r *Registry) { r.chooser = listening{toldSink: sink} }, Spec{Role: Prefill, URL: url})
+	r := run(t, events, func(r *Registry) { r.setChooser(listening{toldSink: sink}) }, Spec{Role: Prefill, URL: url})
 	told := []string{"followed 0.0", "stored [1 2] after root, [1 2 3 4] by 2"}
 	sink.want(t, told...)
 	s, _ := r.Get("prefill-0")

@@ -35,6 +35,7 @@ type Pair struct {
 	// Served is when it came to be its turn: a pair was chosen from then on.
 	Served time.Time
 
+	by       *choosing // who has chosen it
 	permit   Permit
 	legs     int // that have not ended
 	prompt   Prompt
@@ -67,8 +68,8 @@ func (r *Registry) Lease(ctx context.Context, need Need, pair *Pair) error {
 	defer r.putWaiter(w)
 	w.Need, w.pair, w.of = need, pair, w
 	pair.Waited = false
-	if r.looker != nil {
-		r.looker.Look(need.Prompt, &w.matches)
+	if w.looked = r.chosen.Load(); w.looked.looker != nil {
+		w.looked.looker.Look(need.Prompt, &w.matches)
 		w.Need.Matches = &w.matches
 	}
 	for range maxPicks {
@@ -87,7 +88,7 @@ func (r *Registry) Lease(ctx context.Context, need Need, pair *Pair) error {
 
 // putWaiter gives back what Lease used.
 func (r *Registry) putWaiter(w *waiter) {
-	w.Waiter, w.pair = Waiter{}, nil
+	w.Waiter, w.pair, w.looked = Waiter{}, nil, nil
 	w.matches.Reset()
 	r.waiters.Put(w)
 }
@@ -116,6 +117,7 @@ func (r *Registry) claimLocked(pair *Pair, n *Need) {
 
 // leaseLocked counts both leases of a pair.
 func (r *Registry) leaseLocked(pair *Pair, prefill, decode *Load) {
+	pair.by = r.chosen.Load()
 	pair.computed, pair.tokens, pair.cached = false, -1, -1
 	pair.generated, pair.whole = -1, false
 	pair.legs = len(r.next)
@@ -144,10 +146,10 @@ func (r *Registry) takeBack(pair *Pair) {
 // tellEnded tells the Chooser what became of a prefill leg that it expects
 // something of.
 func (r *Registry) tellEnded(p *Pair) {
-	if r.learner == nil || p.Expect.Ticket == 0 {
+	if p.by.learner == nil || p.Expect.Ticket == 0 {
 		return
 	}
-	r.learner.Ended(p.Prefill.Worker.load.Seat, Prefilled{
+	p.by.learner.Ended(p.Prefill.Worker.load.Seat, Prefilled{
 		At: time.Now(), Prompt: p.prompt, Expect: p.Expect, OK: p.computed, Tokens: p.tokens, Cached: p.cached,
 	})
 }

@@ -43,7 +43,7 @@ func (r *Registry) look(ctx context.Context, w *Worker) {
 	w.looks++
 	look := w.looks
 	r.mu.Unlock()
-	asking, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
+	asking, cancel := context.WithTimeout(ctx, r.config().ProbeTimeout)
 	defer cancel()
 	facts, err := r.identify(asking, w)
 	if ctx.Err() != nil {
@@ -104,9 +104,7 @@ func (r *Registry) Recheck(w *Worker) {
 	events := r.recheckLocked(w, "has started anew, and is looked at again")
 	r.rebuildLocked()
 	r.mu.Unlock()
-	if r.learner != nil {
-		r.learner.Flushed(w.Seat())
-	}
+	r.flushed(w)
 	for _, e := range events {
 		r.observe(e)
 	}

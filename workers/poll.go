@@ -40,7 +40,7 @@ func (r *Registry) poll(ctx context.Context, w *Worker) (Report, error) {
 	if !ok {
 		return unknown(), fmt.Errorf("nothing is known of how engines of dialect %q tell of themselves", facts.Dialect)
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, r.config().ProbeTimeout)
 	defer cancel()
 	return read(ctx, w)
 }

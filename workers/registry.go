@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"pdrouter/exchange"
@@ -13,21 +14,18 @@ import (
 
 // A Registry holds the workers and leases them in pairs.
 type Registry struct {
-	cfg     Config
-	conns   exchange.Config
 	observe func(Event)
 	judge   Judge   // nil: everything is permitted
 	keeper  *Keeper // nil: nothing is remembered over a restart
 
-	chooser Chooser
-	looker  Looker  // the chooser, if it is one; else nil, as the others
-	planner Planner // likewise
-	learner Learner // likewise
+	chosen atomic.Pointer[choosing] // replaced under the lock
 
 	// read reads a report of a worker: poll, except in tests.
 	read func(context.Context, *Worker) (Report, error)
 
 	mu       sync.Mutex        // guards the following, and what every worker says of it
+	cfg      *Config           // replaced, not changed
+	conns    exchange.Config   // likewise
 	all      []*Worker         // in the order in which they were added
 	next     [2]int            // number of the next worker, by role
 	pools    map[string][]Pool // of the workers that are ready, by model; "" is any
@@ -53,7 +51,7 @@ type Registry struct {
 // called with every event, outside any lock, by many goroutines.
 func NewRegistry(cfg Config, conns exchange.Config, chooser Chooser, observe func(Event)) (*Registry, error) {
 	r := &Registry{
-		cfg: cfg, conns: conns, observe: observe, pools: map[string][]Pool{}, queues: map[string]*queue{}, habits: map[string]*habits{},
+		cfg: &cfg, conns: conns, observe: observe, pools: map[string][]Pool{}, queues: map[string]*queue{}, habits: map[string]*habits{},
 		tenants: tenants{byID: map[uint64]*tenant{}},
 	}
 	r.read = r.poll
@@ -69,21 +67,13 @@ func NewRegistry(cfg Config, conns exchange.Config, chooser Chooser, observe fun
 	return r, nil
 }
 
-// setChooser makes c choose.
-func (r *Registry) setChooser(c Chooser) {
-	r.chooser = c
-	r.looker, _ = c.(Looker)
-	r.planner, _ = c.(Planner)
-	r.learner, _ = c.(Learner)
-}
-
 // BlockBytes returns how long the blocks of a prompt's chain are to be; 0: the
 // Chooser wants no chain.
 func (r *Registry) BlockBytes() int {
-	if r.looker == nil {
-		return 0
+	if by := r.chosen.Load(); by.looker != nil {
+		return by.looker.BlockBytes()
 	}
-	return r.looker.BlockBytes()
+	return 0
 }
 
 // SetJudge makes j judge the workers. It is called before anything is leased
@@ -96,10 +86,14 @@ func (r *Registry) newWorker(spec Spec) (*Worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s %q: %w", spec.Role, spec.URL, err)
 	}
-	if spec.APIKey == "" {
+	own := spec.APIKey != ""
+	if !own {
 		spec.APIKey = r.cfg.APIKey
 	}
-	w := &Worker{Spec: spec, Peer: peer, pace: noPace(), reason: "not looked at yet", told: make(chan struct{}, 1), stop: func() {}, kv: &kvNotes{}}
+	w := &Worker{
+		Spec: spec, Peer: peer, ownKey: own, rekeyed: &atomic.Pointer[string]{}, pace: noPace(), reason: "not looked at yet",
+		told: make(chan struct{}, 1), stop: func() {}, kv: &kvNotes{},
+	}
 	w.load = Load{Worker: w, Weight: 1, MostInFlight: r.cfg.Admission.PrefillMaxInFlight}
 	if spec.Role == Decode {
 		w.room = room{ledger: &w.ledger, now: &r.now}

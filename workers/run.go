@@ -64,14 +64,15 @@ func (r *Registry) visit(ctx context.Context, w *Worker) time.Duration {
 		r.look(ctx, w)
 	}
 	if !r.isReady(w) {
-		return r.cfg.ProbeInterval
+		return r.config().ProbeInterval
 	}
-	if r.read != nil && !r.cfg.NoReports {
+	cfg := r.config()
+	if r.read != nil && !cfg.NoReports {
 		r.readReport(ctx, w)
 	} else {
 		r.recall(w, Report{})
 	}
-	return spread(r.cfg.LoadInterval)
+	return spread(cfg.LoadInterval)
 }
 
 // spread returns a tenth more or less than d, so that the workers, all of which
@@ -87,8 +88,9 @@ func spread(d time.Duration) time.Duration {
 func (r *Registry) readReport(ctx context.Context, w *Worker) {
 	r.mu.Lock()
 	w.polls++
+	limit := r.cfg.ProbeTimeout
 	r.mu.Unlock()
-	asking, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
+	asking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	now, err := r.read(asking, w)
 	if ctx.Err() != nil {
@@ -114,8 +116,8 @@ func (r *Registry) readReport(ctx context.Context, w *Worker) {
 	if told || errors.As(err, new(*MetricsOffError)) {
 		r.recall(w, now)
 	}
-	if r.learner != nil && told {
-		r.learner.Reported(w.Seat(), now)
+	if l := r.learner(); l != nil && told {
+		l.Reported(w.Seat(), now)
 	}
 	if r.judge != nil && (told || !isOurs(err)) {
 		r.judge.Reported(w, before, now, unanswered(err))

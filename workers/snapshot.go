@@ -14,7 +14,6 @@ import (
 type Keeper struct {
 	cfg      KeeperConfig
 	registry *Registry
-	chooser  Rememberer
 	tell     func(SnapshotEvent)
 
 	mu      sync.Mutex            // guards the following
@@ -51,29 +50,33 @@ const forgetAfter = 24 * time.Hour
 
 var errKind = errors.New("its blocks are hashed in another way than this release makes them")
 
-// NewKeeper returns a Keeper; nil if the registry's Chooser has nothing to
-// remember. Tell is called with each event, by any goroutine.
+// NewKeeper returns a Keeper. As long as the registry's Chooser has nothing to
+// remember it does nothing. Tell is called with each event, by any goroutine.
 func NewKeeper(r *Registry, cfg KeeperConfig, tell func(SnapshotEvent)) *Keeper {
-	chooser, ok := r.chooser.(Rememberer)
-	if !ok {
-		return nil
-	}
-	r.keeper = &Keeper{cfg: cfg, registry: r, chooser: chooser, tell: tell, pending: map[string]remembered{}}
+	r.keeper = &Keeper{cfg: cfg, registry: r, tell: tell, pending: map[string]remembered{}}
 	return r.keeper
 }
+
+// chooser returns who has something to remember; nil: the Chooser in force has
+// not.
+func (k *Keeper) chooser() Rememberer { return k.registry.chosen.Load().memory }
 
 // Load reads the file. What it says of all workers is taken in at once; what it
 // says of each, when the worker has told who it is.
 func (k *Keeper) Load() {
+	chooser := k.chooser()
+	if chooser == nil {
+		return
+	}
 	began := time.Now()
 	removeLeftovers(k.cfg.File, began)
 	event := SnapshotEvent{File: k.cfg.File}
 	found, faults := loadSnapshot(k.cfg.File, k.cfg.MaxBlocks)
-	if found != nil && found.Kind != k.chooser.Overall().Kind {
+	if found != nil && found.Kind != chooser.Overall().Kind {
 		found, faults = nil, append(faults, errKind)
 	}
 	if found != nil {
-		k.chooser.Adopt(Memory{Blocks: found.blocks, Learnt: found.Learnt})
+		chooser.Adopt(Memory{Blocks: found.blocks, Learnt: found.Learnt})
 		k.mu.Lock()
 		for _, m := range found.workers {
 			if began.Sub(m.At) < forgetAfter {
@@ -99,8 +102,11 @@ func summed(faults []error) error {
 
 // save writes the file if anything has changed since.
 func (k *Keeper) save() {
-	began := time.Now()
-	overall := k.chooser.Overall()
+	began, chooser := time.Now(), k.chooser()
+	if chooser == nil {
+		return
+	}
+	overall := chooser.Overall()
 	k.mu.Lock()
 	state, written := [2]uint64{overall.Changes, k.met}, k.written
 	k.mu.Unlock()
@@ -108,7 +114,7 @@ func (k *Keeper) save() {
 		return
 	}
 	event := SnapshotEvent{File: k.cfg.File, Written: true}
-	event.Err = replaceFile(k.cfg.File, func(to io.Writer) error { return k.write(to, overall, &event) })
+	event.Err = replaceFile(k.cfg.File, func(to io.Writer) error { return k.write(to, chooser, overall, &event) })
 	event.Took = time.Since(began)
 	k.mu.Lock()
 	failed := k.failing
@@ -124,7 +130,7 @@ func (k *Keeper) save() {
 }
 
 // write writes a snapshot. The blocks of one worker at a time are in memory.
-func (k *Keeper) write(to io.Writer, overall Overall, event *SnapshotEvent) error {
+func (k *Keeper) write(to io.Writer, chooser Rememberer, overall Overall, event *SnapshotEvent) error {
 	now := time.Now()
 	out := newSnapshotWriter(to)
 	defer func() { event.Bytes = out.bytes }()
@@ -138,7 +144,7 @@ func (k *Keeper) write(to io.Writer, overall Overall, event *SnapshotEvent) erro
 		there[w.rememberedAs()] = true
 		m, ok := k.awaited(w.Worker)
 		if !ok {
-			known := k.chooser.Remember(w.Seat(), w.Worker, blocks[:0])
+			known := chooser.Remember(w.Seat(), w.Worker, blocks[:0])
 			m = remembered{workerHead{identityOf(w.Spec, w.facts, w.report, now), finite(known.Learnt)}, known.Blocks}
 			blocks = known.Blocks
 		}
@@ -187,7 +193,8 @@ func (k *Keeper) awaited(w *Worker) (remembered, bool) {
 // not.
 func (k *Keeper) recall(w *Worker, facts *Facts, last Report) (Event, bool) {
 	m, ok := k.awaited(w)
-	if !ok {
+	chooser := k.chooser()
+	if !ok || chooser == nil {
 		return Event{}, false
 	}
 	event := Event{Worker: w, Kind: Recalled}
@@ -195,7 +202,7 @@ func (k *Keeper) recall(w *Worker, facts *Facts, last Report) (Event, bool) {
 	if why := m.changed(now); why != "" {
 		event.Kind, event.Reason = Unrecalled, why
 	} else {
-		blocks := k.chooser.Recall(w.Seat(), w, m.memory())
+		blocks := chooser.Recall(w.Seat(), w, m.memory())
 		event.Reason = fmt.Sprintf("%d blocks, as of %v ago", blocks, now.At.Sub(m.At).Round(time.Second))
 	}
 	k.mu.Lock() // not earlier: what is being taken in may be written meanwhile

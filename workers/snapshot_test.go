@@ -288,8 +288,13 @@ func TestKeeperWritesChanges(t *testing.T) {
 	})
 }
 
-func TestNoKeeperWithoutMemory(t *testing.T) {
-	if k := NewKeeper(readied(t, first{}), KeeperConfig{}, func(SnapshotEvent) {}); k != nil {
-		t.Error("there is a Keeper of what remembers nothing")
+// TestKeeperWithoutMemory does nothing, neither with a file that is there.
+func TestKeeperWithoutMemory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "snapshot")
+	k := NewKeeper(readied(t, first{}), KeeperConfig{File: file}, func(e SnapshotEvent) { t.Errorf("told %+v", e) })
+	k.Load()
+	k.save()
+	if _, err := os.Stat(file); err == nil {
+		t.Error("there is a file of what remembers nothing")
 	}
 }

@@ -22,6 +22,7 @@ type waiter struct {
 
 	pair    *Pair // where its leases go
 	matches Matches
+	looked  *choosing  // with whom they were looked up
 	granted chan error // gets one value: nil, the leases are granted, or why there are none
 
 	group          *group // in the line; nil: it is not there
@@ -82,6 +83,9 @@ func (r *Registry) await(ctx context.Context, w *waiter) error {
 // enterLocked puts w in the queue of its model and serves it. It returns why w
 // may not wait, if it may not.
 func (r *Registry) enterLocked(w *waiter) error {
+	if w.looked != r.chosen.Load() {
+		w.Need.Matches = nil // another one chooses than a moment ago
+	}
 	q := r.queueLocked(w.Need.Model)
 	if q == nil {
 		return r.whyNoneLocked(w.Need.Model)
@@ -214,7 +218,7 @@ func (r *Registry) serveTriedLocked(q *queue, pools []Pool, now time.Time) (agai
 func (r *Registry) chooseLocked(w *waiter, pools []Pool, now time.Time) (granted bool, again time.Time, err error) {
 	if left := r.candidatesLocked(pools, &w.Need, now); len(left) > 0 {
 		w.Need.At = now
-		r.grantLocked(w, left, r.chooser.Choose(w.Need, left))
+		r.grantLocked(w, left, r.chosen.Load().Choose(w.Need, left))
 		return true, time.Time{}, nil
 	}
 	if all := r.candidatesLocked(pools, nil, now); len(all) > 0 {
@@ -235,7 +239,7 @@ func (r *Registry) serveLineLocked(q *queue, pools []Pool, now time.Time) (again
 		}
 		var granted bool
 		var err error
-		if r.planner != nil {
+		if r.chosen.Load().planner != nil {
 			granted, again, err = r.planLocked(q, pools, now)
 		} else {
 			granted, again, err = r.nextLocked(q, pools, now)
@@ -275,7 +279,7 @@ func (r *Registry) planLocked(q *queue, pools []Pool, now time.Time) (granted bo
 	r.scratch.seen = seen
 	q.lacks = OfPrefill
 	q.keep(seen, left, now)
-	grant, wake := r.planner.Next(now, seen, left)
+	grant, wake := r.chosen.Load().planner.Next(now, seen, left)
 	if grant.Waiter < 0 {
 		if short, is := shortage(left, &seen[0].Need); is {
 			q.lacks = short
@@ -306,7 +310,7 @@ func (r *Registry) nextLocked(q *queue, pools []Pool, now time.Time) (granted bo
 		w := seen[i].of
 		if left := r.candidatesLocked(pools, &w.Need, now); len(left) > 0 {
 			w.Need.At = now
-			r.admitLocked(q, w, left, r.chooser.Choose(w.Need, left), now)
+			r.admitLocked(q, w, left, r.chosen.Load().Choose(w.Need, left), now)
 			return true, time.Time{}, nil
 		}
 	}

@@ -8,7 +8,7 @@ import "time"
 // as the others it would make every request wait that prefers it.
 func (r *Registry) warmLocked(w *Worker, now time.Time) {
 	past := float64(now.Sub(w.warmFrom)) / float64(r.cfg.WarmupTime)
-	if past >= 1 {
+	if past >= 1 || r.cfg.WarmupTime <= 0 {
 		w.warmFrom, w.load.Weight = time.Time{}, 1
 		return
 	}

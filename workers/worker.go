@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"pdrouter/exchange"
@@ -23,7 +24,11 @@ type Worker struct {
 	// Peer is how to reach it.
 	Peer *exchange.Peer
 
+	rekeyed *atomic.Pointer[string] // to the key in place of Spec.APIKey; nil: that one
+
 	// The registry's lock guards the rest.
+
+	ownKey bool // it has a key of its own, and not that of all
 
 	load     Load
 	ledger   ledger // of a decode worker
@@ -58,6 +63,16 @@ type Worker struct {
 	told     chan struct{} // there is something to look at now
 	stop     func()        // ends the goroutine that watches it
 	settling *time.Timer   // until settled
+}
+
+// Key returns the bearer key that the engine asks for now; empty: none is known.
+func (w *Worker) Key() string {
+	if w.rekeyed != nil {
+		if key := w.rekeyed.Load(); key != nil {
+			return *key
+		}
+	}
+	return w.APIKey
 }
 
 // Seat returns a small number that no other worker has as long as this one is

@@ -87,23 +87,28 @@ func (c Config) adminDataAccess() admin.Access {
 // An adminDoor is one listener of the admin API's own.
 type adminDoor struct {
 	net.Listener
-	access admin.Access
+	guarded bool // by --admin-api-key
 }
 
 func (d *daemon) adminDoors() []adminDoor {
 	doors := slices.Clone(d.adminHanded)
 	if d.adminSocket != nil {
-		doors = append(doors, adminDoor{d.adminSocket, admin.Access{}})
+		doors = append(doors, adminDoor{d.adminSocket, false})
 	}
 	if d.adminPort != nil {
-		doors = append(doors, adminDoor{d.adminPort, admin.Access{Keys: []string{d.cfg.AdminAPIKey}}})
+		doors = append(doors, adminDoor{d.adminPort, true})
 	}
 	return doors
 }
 
 // serveAdmin serves one listener of the admin API until ctx ends.
 func (d *daemon) serveAdmin(ctx context.Context, door adminDoor) error {
-	srv := d.server(d.admin.Handler(door.access))
+	srv := d.server(d.admin.HandlerBy(func() admin.Access {
+		if !door.guarded {
+			return admin.Access{}
+		}
+		return admin.Access{Keys: []string{d.current.Load().AdminAPIKey}}
+	}))
 	srv.ReadHeaderTimeout, srv.MaxHeaderBytes = adminHeadTime, adminHead
 	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
 	defer stop()
@@ -118,7 +123,7 @@ func (d *daemon) clientHandler() http.Handler {
 	if !d.cfg.AdminOnData {
 		return d.handler
 	}
-	operators := d.admin.Handler(d.cfg.adminDataAccess())
+	operators := d.admin.HandlerBy(func() admin.Access { return d.current.Load().adminDataAccess() })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if admin.Serves(r.URL.Path) {
 			operators.ServeHTTP(w, r)

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"pdrouter/admin"
@@ -30,14 +31,21 @@ type daemon struct {
 	monitor   *health.Monitor
 	canaries  *health.Canaries
 	watchdog  *watchdog
+	leaving   leaving
+	looked    atomic.Bool // each worker has been looked at
 	handler   *router.Handler
 	admin     *admin.API
-	discovery *discovery      // nil without --discovery-file
+	discovery *discovery
+	static    []discovered    // the workers that flags and --config name
 	keeper    *workers.Keeper // nil without --index-snapshot
 	targets   *targets        // nil without --prometheus-sd-file
 	tracer    *tracing.Tracer // nil without --enable-trace
 	met       *metrics.Metrics
 	collected *prometheus.Registry
+
+	current atomic.Pointer[inForce] // the configuration in force; cfg is that of the start
+	reload  reloads
+	manager managerTalk
 
 	data, scrape, probe              net.Listener // probe is nil without --health-check-port
 	moreData, moreScrape, moreProbes []net.Listener
@@ -50,8 +58,9 @@ type daemon struct {
 // with either is said before anything runs. Those that the service manager handed
 // over are taken. Whoever gets a daemon must run it.
 func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger) (*daemon, error) {
-	tlsForWorkers, err := cfg.workerTLS()
-	if err != nil {
+	tlsForWorkers, workerFault := cfg.workerTLS()
+	tlsForClients, err := cfg.serverTLS()
+	if err := errors.Join(workerFault, err); err != nil {
 		return nil, asConfigFault(err)
 	}
 	cfg.Exchange.TLS = tlsForWorkers
@@ -63,6 +72,7 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 		return nil, asConfigFault(fmt.Errorf("policy: %q or %q is unknown", prefill, decode))
 	}
 	d := &daemon{cfg: cfg, log: log, collected: prometheus.NewRegistry()}
+	d.current.Store(&inForce{Config: cfg, clients: tlsForClients})
 	if d.registry, err = workers.NewRegistry(cfg.Workers, cfg.Exchange, chooser, d.logWorker); err != nil {
 		return nil, asConfigFault(err)
 	}
@@ -71,24 +81,27 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 	judge := health.NewJudge(cfg.Health, d.registry, d.heed)
 	d.registry.SetJudge(judge)
 	d.monitor = health.NewMonitor(judge)
+	for i, s := range d.registry.Statuses() {
+		d.static = append(d.static, discovered{s.Worker.ID, cfg.Workers.Specs[i]})
+	}
 	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
 	d.met = metrics.New(d.collected, cfg.Metrics)
-	if cfg.DiscoveryProvider == fromFile {
-		d.discovery = newDiscovery(cfg, d.registry, d.met, log)
-		if err := d.discovery.read(); err != nil {
-			return nil, asConfigFault(err)
-		}
+	d.discovery = newDiscovery(cfg, d.registry, d.met, log)
+	if err := d.discovery.read(); err != nil {
+		return nil, asConfigFault(err)
 	}
 	d.handler = router.New(cfg.Router, d.registry, d.met, log) //nolint:contextcheck // requests get their contexts from net/http
 	if err := d.trace(); err != nil {
 		return nil, asConfigFault(err)
 	}
+	d.reload.level, d.reload.met = zap.NewAtomicLevel(), metrics.NewReloads(d.collected, time.Now())
 	d.admin = admin.New(d.registry, admin.Seen{
 		Book: d.handler.Records(), Breakers: judge.Breakers, Draining: d.handler.Draining, Started: time.Now(), Version: build().Version,
 	}, log)
+	d.admin.SetReloader(d)
 	d.canaries = health.NewCanaries(judge, d.handler.Canary)
 	d.watchdog = newWatchdog(d.registry.Alive)
-	d.watch(judge, chooser)
+	d.watch(judge)
 	return d, d.listen(ctx, handed)
 }
 
@@ -106,9 +119,8 @@ func (d *daemon) run(ctx context.Context) error {
 	g.Go(func() error { return d.registry.Run(ctx) })
 	g.Go(func() error { return d.monitor.Run(ctx) })
 	g.Go(func() error { return d.canaries.Run(ctx) })
-	if d.discovery != nil {
-		g.Go(func() error { return d.discovery.run(ctx) })
-	}
+	g.Go(func() error { return d.discovery.run(ctx) })
+	g.Go(func() error { return d.heedHangups(ctx) })
 	if d.keeper != nil {
 		g.Go(func() error { return d.keeper.Run(side) }) // the last time when all requests have ended
 	}
@@ -145,11 +157,10 @@ func (d *daemon) run(ctx context.Context) error {
 func (d *daemon) serveClients(ctx context.Context) error {
 	requests, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(router.ErrDrained)
-	srv := d.server(d.watchdog.guard(d.clientHandler()))
+	srv := d.server(d.watchdog.guard(d.leaving.last(d.afterFirstLook(d.clientHandler()))))
 	srv.BaseContext = func(net.Listener) context.Context { return requests }
-	var idle unasked
-	srv.ConnState = idle.note
-	srv.RegisterOnShutdown(idle.close)
+	srv.ConnState = d.leaving.note
+	srv.RegisterOnShutdown(d.leaving.abandon)
 	drained := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(drained)
@@ -170,10 +181,13 @@ const cutTime = 5 * time.Second
 // drain closes the listener, gives the requests in flight the grace period,
 // and cuts the rest: a stream is told so in its last event.
 func (d *daemon) drain(ctx context.Context, srv *http.Server, cut context.CancelCauseFunc) {
-	d.log.Info("stopping: no new requests", zap.Int("in_flight", len(d.handler.Ages())), zap.Duration("grace", d.cfg.ShutdownGrace))
+	limit := d.current.Load().ShutdownGrace
+	d.log.Info("stopping: no new requests", zap.Int("in_flight", len(d.handler.Ages())), zap.Duration("grace", limit))
 	d.handler.Drain()
-	grace, cancel := context.WithTimeout(ctx, d.cfg.ShutdownGrace)
+	grace, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	d.leaving.begin()
+	d.leaving.settle(grace)
 	if srv.Shutdown(grace) == nil {
 		d.log.Info("stopped: every request has ended")
 		return
@@ -190,15 +204,11 @@ func (d *daemon) drain(ctx context.Context, srv *http.Server, cut context.Cancel
 // serve serves the data listeners, with TLS if it is configured, but not at unix
 // sockets: who may use these is a matter of their mode.
 func (d *daemon) serve(srv *http.Server) error {
-	tlsForClients, err := d.cfg.serverTLS()
-	if err != nil {
-		return err
-	}
-	srv.TLSConfig = tlsForClients
+	srv.TLSConfig = d.listenTLS()
 	var all errgroup.Group
 	for _, ln := range append([]net.Listener{d.data}, d.moreData...) {
 		all.Go(func() error {
-			err := serveOne(srv, ln)
+			err := serveOne(srv, d.leaving.at(ln))
 			if !errors.Is(err, http.ErrServerClosed) {
 				_ = srv.Close() // one is no use without the others
 			}

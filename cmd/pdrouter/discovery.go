@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"pdrouter/metrics"
@@ -33,12 +34,14 @@ const writeTime = 100 * time.Millisecond
 // file with any fault is refused as a whole, and the workers stay as they were.
 // Workers that did not come from the file are never touched.
 type discovery struct {
-	path     string
-	every    time.Duration
 	registry *workers.Registry
 	met      *metrics.Metrics
 	log      *zap.Logger
+	anew     chan struct{} // another file is to be read, or at other times
 
+	mu    sync.Mutex // guards the following
+	path  string     // empty: there is no file
+	every time.Duration
 	taken []byte       // the version of the file that is in force
 	known []discovered // the workers that came from it
 	fault string       // what is wrong with the version after it
@@ -51,16 +54,27 @@ type discovered struct {
 }
 
 func newDiscovery(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *discovery {
-	return &discovery{path: cfg.DiscoveryFile, every: cfg.DiscoveryInterval, registry: registry, met: met, log: log}
+	d := &discovery{registry: registry, met: met, log: log, anew: make(chan struct{}, 1), every: cfg.DiscoveryInterval}
+	if cfg.DiscoveryProvider == fromFile {
+		d.path = cfg.DiscoveryFile
+	}
+	return d
 }
 
 // run reads the file whenever it may have changed, until ctx ends. Directories
 // are watched and not the file: it is replaced by a rename, and a Kubernetes
 // ConfigMap by that of a symbolic link beside it.
 func (d *discovery) run(ctx context.Context) error {
+	for path, _ := d.place(); path == ""; path, _ = d.place() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.anew:
+		}
+	}
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		d.log.Warn("discovery file cannot be watched, it is read in intervals", zap.Duration("interval", d.every), zap.Error(err))
+		d.log.Warn("discovery file cannot be watched, it is read in intervals", zap.Error(err))
 		watcher = nil
 	}
 	var (
@@ -72,7 +86,8 @@ func (d *discovery) run(ctx context.Context) error {
 		events, faults = watcher.Events, watcher.Errors
 	}
 	d.watch(watcher)
-	fallback := time.NewTicker(d.every)
+	_, every := d.place()
+	fallback := time.NewTicker(every)
 	defer fallback.Stop()
 	written := time.NewTimer(0) // there may have been a change since the first reading
 	defer written.Stop()
@@ -92,9 +107,12 @@ func (d *discovery) run(ctx context.Context) error {
 		case <-written.C:
 			waiting = false
 		case <-fallback.C:
+		case <-d.anew:
+			_, every := d.place()
+			fallback.Reset(every)
 		}
+		d.watch(watcher) // first, for the file may be in another directory now, or its directory be a new one
 		d.step()
-		d.watch(watcher) // the file may be in another directory now, or its directory be a new one
 	}
 }
 
@@ -104,16 +122,22 @@ func (d *discovery) watch(watcher *fsnotify.Watcher) {
 	if watcher == nil {
 		return
 	}
-	_ = watcher.Add(filepath.Dir(d.path))
-	if target, err := filepath.EvalSymlinks(d.path); err == nil {
+	path, _ := d.place()
+	if path == "" {
+		return
+	}
+	_ = watcher.Add(filepath.Dir(path))
+	if target, err := filepath.EvalSymlinks(path); err == nil {
 		_ = watcher.Add(filepath.Dir(target))
 	}
 }
 
 // step reads the file and logs what is wrong with it, once.
 func (d *discovery) step() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	fault := ""
-	if err := d.read(); err != nil {
+	if err := d.readLocked(); err != nil {
 		fault = strings.Join(faultLines(err), "; ")
 	}
 	if fault != "" && fault != d.fault {
@@ -122,8 +146,17 @@ func (d *discovery) step() {
 	d.fault = fault
 }
 
-// read reads the file and takes it, if it has changed.
+// read reads the file and takes it, if there is one and it has changed.
 func (d *discovery) read() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.readLocked()
+}
+
+func (d *discovery) readLocked() error {
+	if d.path == "" {
+		return nil
+	}
 	text, err := os.ReadFile(d.path)
 	if err != nil {
 		return fmt.Errorf("discovery-file: %w", err)
@@ -135,15 +168,15 @@ func (d *discovery) read() error {
 	if err != nil {
 		return err
 	}
-	if err := d.take(specs); err != nil {
+	if err := d.takeLocked(specs); err != nil {
 		return fmt.Errorf("%s: %w", d.path, err)
 	}
 	d.taken = text
 	return nil
 }
 
-// take makes specs the workers that come from the file.
-func (d *discovery) take(specs []workers.Spec) error {
+// takeLocked makes specs the workers that come from the file.
+func (d *discovery) takeLocked(specs []workers.Spec) error {
 	// Those that somebody else has removed are not ours any more.
 	d.known = slices.DeleteFunc(d.known, func(k discovered) bool {
 		s, ok := d.registry.Get(k.id)
@@ -179,15 +212,8 @@ func (d *discovery) take(specs []workers.Spec) error {
 // fleet returns c.Workers with those of the discovery file among them.
 func (c Config) fleet() (workers.Config, error) {
 	fleet := c.Workers
-	if c.DiscoveryProvider != fromFile || c.DiscoveryFile == "" {
-		return fleet, nil
-	}
-	text, err := os.ReadFile(c.DiscoveryFile)
-	if err != nil {
-		return fleet, fmt.Errorf("discovery-file: %w", err)
-	}
-	specs, err := parseWorkers(c.DiscoveryFile, text)
-	fleet.Specs = slices.Concat(fleet.Specs, specs)
+	what, err := find(c)
+	fleet.Specs = slices.Concat(fleet.Specs, what.specs)
 	return fleet, err
 }
 

@@ -31,7 +31,7 @@ func TestFlagsPage(t *testing.T) {
 // flagsPage is docs/flags.md.
 func flagsPage() string {
 	var b strings.Builder
-	fmt.Fprintln(&b, "# Flags\n\nEach is also a key of the file that `--config` names; a flag overrides the file. This page is made from the flags of `pdrouter serve` by a test.")
+	fmt.Fprintln(&b, "# Flags\n\nEach is also a key of the file that `--config` names; a flag overrides the file. Those with a yes under reload are put in force by [a reload](reload.md); the others need a restart. This page is made from the flags of `pdrouter serve` by a test.")
 	flags, in := serveFlags()
 	group := ""
 	fmt.Fprintln(&b, "\n## Acted on")
@@ -41,11 +41,11 @@ func flagsPage() string {
 		}
 		if s.group != group {
 			group = s.group
-			fmt.Fprintf(&b, "\n### %s\n\n| flag | default | meaning |\n|---|---|---|\n", group)
+			fmt.Fprintf(&b, "\n### %s\n\n| flag | default | reload | meaning |\n|---|---|---|---|\n", group)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", usageCell(flags.Lookup(s.name)), defaultCell(flags.Lookup(s.name)), cell(s.usage))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", usageCell(flags.Lookup(s.name)), defaultCell(flags.Lookup(s.name)), reloadCell(s), cell(s.usage))
 	}
-	fmt.Fprintf(&b, "| `--config file` | | %s |\n", "YAML file with settings under the names of the flags; a flag overrides it")
+	fmt.Fprintf(&b, "| `--config file` | | | %s |\n", "YAML file with settings under the names of the flags; a flag overrides it")
 	fmt.Fprint(&b, "\n## Accepted, not acted on in this release\n\nThey are typed and checked, and each one that is given is warned of. The defaults are smg's.\n\n| flag | default | meaning | until then |\n|---|---|---|---|\n")
 	for _, s := range in.settings {
 		if s.standing == later {
@@ -72,6 +72,13 @@ func defaultCell(f *pflag.Flag) string {
 		return ""
 	}
 	return "`" + cell(f.DefValue) + "`"
+}
+
+func reloadCell(s setting) string {
+	if s.reloads {
+		return "yes"
+	}
+	return ""
 }
 
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }
@@ -137,6 +144,28 @@ func TestEverySettingSaysWhatItIs(t *testing.T) {
 			t.Errorf("--%s has no heading", s.name)
 		case s.takes == asValue:
 			t.Errorf("--%s does not say what follows it", s.name)
+		}
+	}
+	for _, name := range reloadable() {
+		if !seen[name] {
+			t.Errorf("--%s is said to reload, and is no setting", name)
+		}
+	}
+}
+
+// TestReloadPageNamesWhatNeedsARestart, and nothing else.
+func TestReloadPageNamesWhatNeedsARestart(t *testing.T) {
+	text, err := os.ReadFile("../../docs/reload.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(string(text), "## What needs a restart")
+	for _, s := range newIntake().settings {
+		if s.standing != enforced || s.hint {
+			continue
+		}
+		if named := strings.Contains(part, "`--"+s.name+"`"); named == s.reloads {
+			t.Errorf("--%s: named as needing a restart: %v, reloads: %v", s.name, named, s.reloads)
 		}
 	}
 }

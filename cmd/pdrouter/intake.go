@@ -18,6 +18,7 @@ type intake struct {
 	cfg      Config
 	settings []setting
 	given    map[string]bool // by flag or by file
+	flags    []flagText      // the command line, to be read again
 	file     string          // --config
 	faults   []error
 	warnings []warning
@@ -53,6 +54,7 @@ type bound struct {
 
 // Set takes text for the setting, or notes what is wrong with it.
 func (b *bound) Set(text string) error {
+	b.in.flags = append(b.in.flags, flagText{b.name, text})
 	if err := b.in.set(b.setting, text); err != nil {
 		b.in.faults = append(b.in.faults, fmt.Errorf("--%w", err))
 	}

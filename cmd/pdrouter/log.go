@@ -25,10 +25,20 @@ func logForms() []string { return []string{logAuto, logConsole, logJSON, logJour
 // newLogger returns the daemon's logger, writing to w, which is stderr: systemd
 // gives it to the journal.
 func newLogger(cfg Config, w io.Writer) *zap.Logger {
-	level, err := zapcore.ParseLevel(cfg.LogLevel)
+	return newLoggerAt(levelOf(cfg.LogLevel), cfg, w)
+}
+
+// levelOf returns the level of that name.
+func levelOf(name string) zapcore.Level {
+	level, err := zapcore.ParseLevel(name)
 	if err != nil {
 		level = zapcore.InfoLevel // an unknown name has been refused by then
 	}
+	return level
+}
+
+// newLoggerAt is newLogger with a level that may change.
+func newLoggerAt(level zapcore.LevelEnabler, cfg Config, w io.Writer) *zap.Logger {
 	journal := isJournal(w)
 	form := cfg.logForm(w, journal)
 	encoder := newLineEncoder(newEncoder(form), journal || form == logJournal)

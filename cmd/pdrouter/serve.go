@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"os"
+	"os/signal"
+	"syscall"
 
 	"pdrouter/systemd"
 
@@ -29,11 +32,12 @@ effect, and each one that is given is logged with the reason.`,
 			if err != nil {
 				return err
 			}
-			log := newLogger(cfg, cmd.ErrOrStderr())
+			level := zap.NewAtomicLevelAt(levelOf(cfg.LogLevel))
+			log := newLoggerAt(level, cfg, cmd.ErrOrStderr())
 			for _, w := range in.warnings {
 				log.Warn("setting not acted on", zap.String("flag", "--"+w.Setting), zap.String("why", w.Text))
 			}
-			return run(cmd.Context(), cfg, log)
+			return run(cmd.Context(), in, level, log)
 		},
 	}
 	in.bind(cmd.Flags())
@@ -42,11 +46,15 @@ effect, and each one that is given is logged with the reason.`,
 
 // run serves until ctx ends or a part of the daemon fails. It returns when
 // every part has stopped.
-func run(ctx context.Context, cfg Config, log *zap.Logger) error {
+func run(ctx context.Context, in *intake, level zap.AtomicLevel, log *zap.Logger) error {
+	hangups := make(chan os.Signal, 1) // of several at a time one is enough
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	limitMemory(log)
-	d, err := newDaemon(ctx, cfg, systemd.Listeners(), log)
+	d, err := newDaemon(ctx, in.cfg, systemd.Listeners(), log)
 	if err != nil {
 		return err
 	}
+	d.reload.from, d.reload.level, d.reload.hangups = in, level, hangups
 	return d.run(ctx)
 }

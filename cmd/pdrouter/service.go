@@ -30,7 +30,7 @@ const (
 // drains: it tells that, and asks for time until done is closed.
 func (d *daemon) tellManager(ctx context.Context, done <-chan struct{}) error {
 	if d.awaitFirstRound(ctx) {
-		d.tell(systemd.Ready(d.statusLine()))
+		d.manager.ready(d.tell, d.statusLine)
 	}
 	last := ""
 	tick := time.NewTicker(statusEach)
@@ -45,9 +45,10 @@ func (d *daemon) tellManager(ctx context.Context, done <-chan struct{}) error {
 		case <-ctx.Done():
 		}
 	}
+	d.manager.stop()
 	tick.Reset(time.Second)
 	for {
-		d.tell(systemd.Stopping(fmt.Sprintf("draining: %d requests run on, for %v at most", len(d.handler.Ages()), d.cfg.ShutdownGrace)))
+		d.tell(systemd.Stopping(fmt.Sprintf("draining: %d requests run on, for %v at most", len(d.handler.Ages()), d.current.Load().ShutdownGrace)))
 		d.tell(systemd.Extend(extendBy))
 		select {
 		case <-tick.C:
@@ -104,6 +105,9 @@ func (d *daemon) statusLine() string {
 	parts = append(parts, fmt.Sprintf("%d running", crowd.Open))
 	if n := crowd.Waiting(); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d waiting", n))
+	}
+	if at := d.reload.failed.Load(); at != nil {
+		parts = append(parts, "not reloaded at "+at.Format(time.TimeOnly)+": the configuration is invalid")
 	}
 	return strings.Join(parts, ", ")
 }

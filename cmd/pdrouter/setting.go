@@ -15,6 +15,9 @@ type setting struct {
 	// choices are the words to choose from, for completion.
 	choices []string
 
+	// reloads tells that a reload puts it in force; else it needs a restart.
+	reloads bool
+
 	takes    arity
 	standing standing
 

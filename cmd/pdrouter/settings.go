@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"slices"
 
 	"pdrouter/workers"
 )
@@ -26,6 +27,7 @@ const (
 // enforcedSettings are those which this release acts on.
 func (in *intake) enforcedSettings() []setting {
 	var all []setting
+	live := reloadable()
 	for _, g := range []struct {
 		name     string
 		settings []setting
@@ -48,6 +50,7 @@ func (in *intake) enforcedSettings() []setting {
 		for _, s := range g.settings {
 			s.group = g.name
 			s.takes = cmp.Or(s.takes, arityOf(s.value))
+			s.reloads = slices.Contains(live, s.name)
 			all = append(all, s)
 		}
 	}

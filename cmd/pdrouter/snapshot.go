@@ -67,8 +67,7 @@ func checkKept(flag, path string) error {
 }
 
 // newKeeper returns what keeps the file of --index-snapshot; nil: there is none
-// to be kept, or the policies have nothing to remember, of which the setting
-// warns.
+// to be kept. That policies have nothing to remember the setting warns of.
 func (d *daemon) newKeeper() *workers.Keeper {
 	if d.cfg.IndexSnapshot == "" {
 		return nil

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"pdrouter/admin"
-
 	"go.uber.org/zap"
 )
 
@@ -86,12 +84,12 @@ func (d *daemon) listen(ctx context.Context, handed sockets) error {
 // handed over is guarded by its mode, like one of our own; a port by its key.
 func (d *daemon) listenAdmin(ctx context.Context, handed []net.Listener) (err error) {
 	for _, ln := range handed {
-		door := adminDoor{ln, admin.Access{}}
+		door := adminDoor{Listener: ln}
 		if ln.Addr().Network() != unixNetwork {
 			if d.cfg.AdminAPIKey == "" {
 				return fmt.Errorf("admin socket %s of the service manager: a port needs --admin-api-key; every user of this host can reach it", ln.Addr())
 			}
-			door.access.Keys = []string{d.cfg.AdminAPIKey}
+			door.guarded = true
 		}
 		d.adminHanded = append(d.adminHanded, door)
 	}

@@ -14,7 +14,7 @@ func (c Config) serverTLS() (*tls.Config, error) {
 	if err != nil || certs == nil {
 		return nil, err
 	}
-	return &tls.Config{Certificates: certs, MinVersion: tls.VersionTLS12}, nil
+	return &tls.Config{Certificates: certs, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
 }
 
 // workerTLS returns how workers with an https URL are spoken to, or nil where

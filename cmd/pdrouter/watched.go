@@ -16,7 +16,7 @@ import (
 )
 
 // watch registers what is read when it is scraped.
-func (d *daemon) watch(judge *health.Judge, chooser workers.Chooser) {
+func (d *daemon) watch(judge *health.Judge) {
 	d.collected.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	d.met.WatchState(d.collected, metrics.State{
 		Ages:          d.handler.Ages,
@@ -28,30 +28,33 @@ func (d *daemon) watch(judge *health.Judge, chooser workers.Chooser) {
 	metrics.WatchBreakers(d.collected, judge.Breakers)
 	metrics.WatchProbes(d.collected, d.monitor.Probes)
 	metrics.WatchBranches(d.collected, d.policyBranches)
-	d.watchInfo()
-	metrics.WatchKVEvents(d.collected, func() []metrics.WorkerKV { return d.kvStates(chooser) })
-	if c, ok := chooser.(*policy.CacheAware); ok {
-		metrics.WatchLearnt(d.collected, func() metrics.Learnt { return learnt(c) })
-	}
+	metrics.WatchInfo(d.collected, d.info)
+	metrics.WatchKVEvents(d.collected, func() []metrics.WorkerKV { return d.kvStates(d.registry.Chooser()) })
+	metrics.WatchLearnt(d.collected, func() metrics.Learnt {
+		if c, ok := d.registry.Chooser().(*policy.CacheAware); ok {
+			return learnt(c)
+		}
+		return metrics.Learnt{BytesPerToken: math.NaN()}
+	})
 }
 
-// watchInfo registers what does not change.
-func (d *daemon) watchInfo() {
-	b, discovery := build(), "none"
-	if d.discovery != nil {
-		discovery = d.cfg.DiscoveryProvider
+// info returns which daemon this is, and how it is configured now.
+func (d *daemon) info() metrics.Info {
+	b, c, discovery := build(), d.current.Load(), "none"
+	if c.DiscoveryProvider == fromFile {
+		discovery = fromFile
 	}
-	prefill, decode := d.cfg.legPolicies()
-	metrics.WatchInfo(d.collected, metrics.Info{
+	prefill, decode := c.legPolicies()
+	return metrics.Info{
 		Version: b.Version, Revision: b.Revision, Go: b.Go, PrefillPolicy: prefill, DecodePolicy: decode,
-		Discovery: discovery, MostRequests: strconv.Itoa(d.cfg.Workers.Admission.MaxInFlight),
-	})
+		Discovery: discovery, MostRequests: strconv.Itoa(c.Workers.Admission.MaxInFlight),
+	}
 }
 
 // crowd returns how many requests there are, as metrics tell it.
 func (d *daemon) crowd() metrics.Crowd {
 	now := d.registry.Crowd()
-	c := metrics.Crowd{Open: now.Open, Limit: max(d.cfg.Workers.Admission.MaxInFlight, 0), Waiting: now.Waiting(), Lacking: map[string]int{}, Classes: map[string]int{}}
+	c := metrics.Crowd{Open: now.Open, Limit: max(d.current.Load().Workers.Admission.MaxInFlight, 0), Waiting: now.Waiting(), Lacking: map[string]int{}, Classes: map[string]int{}}
 	for lack, n := range now.Lacking {
 		c.Lacking[workers.Shortage(lack).String()] = n
 	}

@@ -64,10 +64,13 @@ func (l *workerList) own() []workers.Spec {
 }
 
 // plain returns one item per worker: its URL, or a map if there is more to say.
-func (l *workerList) plain() any {
+func (l *workerList) plain() any { return l.items(func(string) string { return redacted }) }
+
+// items is plain with what is shown in place of a key.
+func (l *workerList) items(show func(key string) string) any {
 	items := []any{}
 	for _, s := range l.own() {
-		items = append(items, plainWorker(s))
+		items = append(items, plainWorker(s, show))
 	}
 	return items
 }
@@ -96,8 +99,8 @@ func setWorkerKey(spec *workers.Spec, key, text string) error {
 	return err
 }
 
-// plainWorker is the inverse of setWorkerKey, but for the key.
-func plainWorker(s workers.Spec) any {
+// plainWorker is the inverse of setWorkerKey, but for the key, which show shows.
+func plainWorker(s workers.Spec, show func(key string) string) any {
 	fields := document{{Name: "url", Value: s.URL}}
 	switch {
 	case s.BootstrapPort == workers.BootstrapNone:
@@ -109,7 +112,7 @@ func plainWorker(s workers.Spec) any {
 		fields = append(fields, field{Name: "bootstrap-host", Value: s.BootstrapHost})
 	}
 	if s.APIKey != "" {
-		fields = append(fields, field{Name: "api-key", Value: redacted})
+		fields = append(fields, field{Name: "api-key", Value: show(s.APIKey)})
 	}
 	if len(fields) == 1 {
 		return s.URL

@@ -166,7 +166,7 @@ func table() []mutant {
 		},
 		{
 			"canaries are counted as requests of clients", "router/handler.go",
-			"forCanaries(cfg), registry, metrics.Discard(),", "forCanaries(cfg), registry, met,",
+			"newHandler(registry, metrics.Discard(),", "newHandler(registry, met,",
 			"TestCanary",
 		},
 		{
@@ -201,7 +201,7 @@ func table() []mutant {
 		},
 		{
 			"a promise of 300 MB is waited for", "router/body.go",
-			"	if r.ContentLength > h.cfg.MaxBodyBytes {", "	if r.ContentLength > h.cfg.MaxBodyBytes && false {",
+			"	if r.ContentLength > c.cfg.MaxBodyBytes {", "	if r.ContentLength > c.cfg.MaxBodyBytes && false {",
 			"TestTooLarge",
 		},
 		{
@@ -211,7 +211,7 @@ func table() []mutant {
 		},
 		{
 			"the key that we check goes up to the engines", "router/headers.go",
-			"	case len(h.cfg.APIKeys) > 0:", "	case false:",
+			"	case len(c.cfg.APIKeys) > 0:", "	case false:",
 			"TestKeysUp",
 		},
 		{
@@ -221,7 +221,7 @@ func table() []mutant {
 		},
 		{
 			"a connection that the engine closed is used again", "exchange/pool.go",
-			"p.idleTimeout && c.quiet() {", "p.idleTimeout {",
+			"p.kept() && c.quiet() {", "p.kept() {",
 			"TestIdleConnection",
 		},
 		{
