@@ -34,6 +34,7 @@ type API struct {
 	registry *workers.Registry
 	seen     Seen
 	log      *zap.Logger
+	upgrader Upgrader // nil: there is none
 	reloader Reloader // nil: there is none
 	notes    notes
 	patience time.Duration
@@ -48,7 +49,7 @@ func New(registry *workers.Registry, seen Seen, log *zap.Logger) *API {
 func Serves(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch path {
-	case "/status", "/flush_cache", "/get_loads", "/reload", "/config/diff":
+	case "/status", "/flush_cache", "/get_loads", "/reload", "/config/diff", "/upgrade":
 		return true
 	}
 	return first == "workers" || first == "requests"
@@ -95,6 +96,7 @@ func (a *API) HandlerBy(access func() Access) http.Handler {
 		{http.MethodGet, "/status", a.status},
 		{http.MethodPost, "/reload", a.reload},
 		{http.MethodPost, "/config/diff", a.compare},
+		{http.MethodPost, "/upgrade", a.upgrade},
 	} {
 		mux.Method(route.method, route.path, a.answering(access, route.serve))
 	}

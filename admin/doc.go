@@ -23,6 +23,7 @@
 //	GET    /requests/{id}         all with that ID
 //	GET    /requests/next         the first one after another one, for who watches
 //	GET    /status                the daemon, its workers and lines at one moment
+//	POST   /upgrade               another process, of the program as it is on disk now, takes its place
 //
 // What changes something is answered 202: a new worker is looked at in the
 // background, and GET /workers/{id} says in job_status how far that is.

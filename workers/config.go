@@ -92,6 +92,9 @@ type Config struct {
 	WarmupTime  time.Duration
 	WarmupShare float64
 
+	// Names are what workers were called before. Default: nothing.
+	Names Names
+
 	Admission Admission
 }
 

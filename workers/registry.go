@@ -28,6 +28,7 @@ type Registry struct {
 	conns    exchange.Config   // likewise
 	all      []*Worker         // in the order in which they were added
 	next     [2]int            // number of the next worker, by role
+	names    Names             // of those to come that had one before
 	pools    map[string][]Pool // of the workers that are ready, by model; "" is any
 	dialects []string          // of all pools, sorted
 	pairBars []pairBar         // those that have not ended, and some that have
@@ -52,12 +53,15 @@ type Registry struct {
 func NewRegistry(cfg Config, conns exchange.Config, chooser Chooser, observe func(Event)) (*Registry, error) {
 	r := &Registry{
 		cfg: &cfg, conns: conns, observe: observe, pools: map[string][]Pool{}, queues: map[string]*queue{}, habits: map[string]*habits{},
-		tenants: tenants{byID: map[uint64]*tenant{}},
+		tenants: tenants{byID: map[uint64]*tenant{}}, names: cfg.Names, next: cfg.Names.Next,
 	}
 	r.read = r.poll
 	r.waiters.New = r.newWaiter
 	r.setChooser(chooser)
 	for _, spec := range cfg.Specs {
+		if slices.Contains(cfg.Names.Removed, spec.name()) {
+			continue
+		}
 		w, err := r.newWorker(spec)
 		if err != nil {
 			return nil, err
@@ -104,8 +108,10 @@ func (r *Registry) newWorker(spec Spec) (*Worker, error) {
 
 // seatLocked gives w its ID, a seat and a place among the others.
 func (r *Registry) seatLocked(w *Worker) {
-	w.ID = fmt.Sprintf("%s-%d", w.Role, r.next[w.Role])
-	r.next[w.Role]++
+	if w.ID = r.names.take(w.name()); w.ID == "" {
+		w.ID = fmt.Sprintf("%s-%d", w.Role, r.next[w.Role])
+		r.next[w.Role]++
+	}
 	if w.load.Seat = slices.Index(r.seats, false); w.load.Seat < 0 {
 		w.load.Seat = len(r.seats)
 		r.seats = append(r.seats, false)

@@ -1,6 +1,7 @@
 package workers
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -21,11 +22,12 @@ type Keeper struct {
 	met     uint64                // workers that have
 	written [2]uint64             // what of Overall.Changes and met is in the file
 	failing bool                  // the last one could not be written
+	retired bool                  // another process writes it now
 }
 
 // A KeeperConfig is what a Keeper needs to know.
 type KeeperConfig struct {
-	File      string
+	File      string        // empty: there is none, and only LoadFrom and WriteTo are used
 	MaxBlocks int           // read at most
 	Interval  time.Duration // between two times that the file is written, if anything has changed
 }
@@ -48,6 +50,9 @@ type SnapshotEvent struct {
 // back.
 const forgetAfter = 24 * time.Hour
 
+// fromProcess is in place of a file's name what came from another process.
+const fromProcess = "the process before"
+
 var errKind = errors.New("its blocks are hashed in another way than this release makes them")
 
 // NewKeeper returns a Keeper. As long as the registry's Chooser has nothing to
@@ -64,14 +69,51 @@ func (k *Keeper) chooser() Rememberer { return k.registry.chosen.Load().memory }
 // Load reads the file. What it says of all workers is taken in at once; what it
 // says of each, when the worker has told who it is.
 func (k *Keeper) Load() {
-	chooser := k.chooser()
-	if chooser == nil {
+	if k.cfg.File == "" || k.chooser() == nil {
 		return
 	}
 	began := time.Now()
 	removeLeftovers(k.cfg.File, began)
-	event := SnapshotEvent{File: k.cfg.File}
 	found, faults := loadSnapshot(k.cfg.File, k.cfg.MaxBlocks)
+	k.takeIn(found, faults, SnapshotEvent{File: k.cfg.File}, began)
+}
+
+// LoadFrom reads what WriteTo of another process writes, in place of the file.
+func (k *Keeper) LoadFrom(from io.Reader) {
+	if k.chooser() == nil {
+		return
+	}
+	began := time.Now()
+	found, faults := readSnapshot(from, k.cfg.MaxBlocks)
+	k.takeIn(found, faults, SnapshotEvent{File: fromProcess}, began)
+}
+
+// WriteTo writes what is known now, for another process; nothing if nobody has
+// anything to remember.
+func (k *Keeper) WriteTo(to io.Writer) (n int64, err error) {
+	chooser := k.chooser()
+	if chooser == nil {
+		return 0, nil
+	}
+	var event SnapshotEvent
+	buffered := bufio.NewWriterSize(to, 1<<16)
+	err = errors.Join(k.write(buffered, chooser, chooser.Overall(), &event), buffered.Flush())
+	return event.Bytes, err
+}
+
+// Retire leaves the file to another process.
+func (k *Keeper) Retire() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.retired = true
+}
+
+// takeIn takes in what was found in the file, or came from elsewhere.
+func (k *Keeper) takeIn(found *snapshot, faults []error, event SnapshotEvent, began time.Time) {
+	chooser := k.chooser()
+	if chooser == nil {
+		return // another one was put in its place meanwhile
+	}
 	if found != nil && found.Kind != chooser.Overall().Kind {
 		found, faults = nil, append(faults, errKind)
 	}
@@ -108,9 +150,9 @@ func (k *Keeper) save() {
 	}
 	overall := chooser.Overall()
 	k.mu.Lock()
-	state, written := [2]uint64{overall.Changes, k.met}, k.written
+	state, written, idle := [2]uint64{overall.Changes, k.met}, k.written, k.retired || k.cfg.File == ""
 	k.mu.Unlock()
-	if state == written {
+	if idle || state == written {
 		return
 	}
 	event := SnapshotEvent{File: k.cfg.File, Written: true}

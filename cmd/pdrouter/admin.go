@@ -114,7 +114,7 @@ func (d *daemon) adminDoors() []adminDoor {
 }
 
 // serveAdmin serves one listener of the admin API until ctx ends.
-func (d *daemon) serveAdmin(ctx context.Context, door adminDoor) error {
+func (d *daemon) serveAdmin(ctx, serving context.Context, door adminDoor) error {
 	srv := d.server(d.admin.HandlerBy(func() admin.Access {
 		if !door.guarded {
 			return admin.Access{}
@@ -123,9 +123,7 @@ func (d *daemon) serveAdmin(ctx context.Context, door adminDoor) error {
 	}))
 	srv.ReadHeaderTimeout, srv.MaxHeaderBytes = min(adminHeadTime, cmp.Or(d.cfg.HeaderRead, adminHeadTime)), adminHead
 	srv.TLSConfig, srv.ConnState = d.tls.of(socketAdmin), d.quotas[socketAdmin].note
-	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
-	defer stop()
-	if err := serveOne(srv, d.quotas[socketAdmin].on(door.Listener)); !errors.Is(err, http.ErrServerClosed) {
+	if err := d.serveUntil(ctx, serving, srv, d.quotas[socketAdmin].on(door.Listener)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve admin at %s: %w", door.Addr(), err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -37,17 +38,17 @@ func adminSocketPlaces() []string {
 
 // openAdminSocket listens at the admin socket. Where any will do and none can
 // be had, it says why: a daemon serves without one too.
-func openAdminSocket(ctx context.Context, choice string) (ln net.Listener, why string, err error) {
+func openAdminSocket(choice string, open func(path string) (net.Listener, error)) (ln net.Listener, why string, err error) {
 	if choice == noSocket {
 		return nil, "", nil
 	}
 	if choice != anySocket {
-		ln, err := listenUnix(ctx, choice)
+		ln, err := open(choice)
 		return ln, "", err
 	}
 	var reasons []string
 	for _, path := range adminSocketPlaces() {
-		ln, err := listenUnix(ctx, path)
+		ln, err := open(path)
 		if err == nil {
 			return ln, "", nil
 		}
@@ -61,6 +62,7 @@ type socketListener struct {
 	net.Listener
 	path string
 	file os.FileInfo
+	kept atomic.Bool // it is another process's to take away
 }
 
 // listenUnix listens at path, for the owner and the group of this process.
@@ -136,7 +138,7 @@ func (s *socketListener) Addr() net.Addr { return &net.UnixAddr{Name: s.path, Ne
 // Close stops listening and takes the socket away, if it is still ours.
 func (s *socketListener) Close() error {
 	err := s.Listener.Close()
-	if now, gone := os.Lstat(s.path); gone == nil && os.SameFile(now, s.file) {
+	if now, gone := os.Lstat(s.path); !s.kept.Load() && gone == nil && os.SameFile(now, s.file) {
 		_ = os.Remove(s.path) // nobody answers there any more either way
 	}
 	return err

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,10 +68,10 @@ func TestListenUnixLeavesOthersAlone(t *testing.T) {
 }
 
 func TestOpenAdminSocket(t *testing.T) {
-	if ln, why, err := openAdminSocket(context.Background(), noSocket); ln != nil || why != "" || err != nil {
+	if ln, why, err := openAdminSocket(noSocket, nil); ln != nil || why != "" || err != nil {
 		t.Errorf("none = %v, %q, %v", ln, why, err)
 	}
-	if _, _, err := openAdminSocket(context.Background(), "/nowhere/else/a.sock"); err == nil {
+	if _, _, err := openAdminSocket("/nowhere/else/a.sock", func(path string) (net.Listener, error) { return listenUnix(context.Background(), path) }); err == nil {
 		t.Error("a socket in a folder that cannot be made is no fault")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"pdrouter/metrics"
 	"pdrouter/policy"
 	"pdrouter/router"
+	"pdrouter/systemd"
 	"pdrouter/tracing"
 	"pdrouter/workers"
 
@@ -38,8 +39,9 @@ type daemon struct {
 	handler   *router.Handler
 	admin     *admin.API
 	discovery *discovery
-	static    []discovered    // the workers that flags and --config name
-	keeper    *workers.Keeper // nil without --index-snapshot
+	static    []discovered // the workers that flags and --config name
+	judge     *health.Judge
+	keeper    *workers.Keeper
 	targets   *targets        // nil without --prometheus-sd-file
 	tracer    *tracing.Tracer // nil without --enable-trace
 	met       *metrics.Metrics
@@ -53,7 +55,12 @@ type daemon struct {
 	moreData, moreScrape, moreProbes []net.Listener
 	adminSocket, adminPort           net.Listener // nil: none
 	adminHanded                      []adminDoor
-	noSocket                         string // why adminSocket is nil, if one was looked for
+	awaited                          bool            // the manager holds data: whoever comes may wait there
+	noSocket                         string          // why adminSocket is nil, if one was looked for
+	handed                           []systemd.Named // all of them, as a successor gets them
+
+	upgrading upgrading
+	before    *predecessor // nil: there is none
 }
 
 // newDaemon builds the parts and opens the listeners, so that what is wrong
@@ -81,10 +88,8 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 	d.targets = d.newTargets()
 	judge := health.NewJudge(cfg.Health, d.registry, d.heed)
 	d.registry.SetJudge(judge)
-	d.monitor = health.NewMonitor(judge)
-	for i, s := range d.registry.Statuses() {
-		d.static = append(d.static, discovered{s.Worker.ID, cfg.Workers.Specs[i]})
-	}
+	d.judge, d.monitor = judge, health.NewMonitor(judge)
+	d.static = d.named(cfg.Workers.Specs)
 	cfg.Metrics.PrefillPolicy, cfg.Metrics.DecodePolicy = prefill, decode
 	d.met = metrics.New(d.collected, cfg.Metrics)
 	d.discovery = newDiscovery(cfg, d.registry, d.met, log)
@@ -99,6 +104,7 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 	d.admin = admin.New(d.registry, admin.Seen{
 		Book: d.handler.Records(), Breakers: judge.Breakers, Draining: d.handler.Draining, Started: time.Now(), Version: build().Version,
 	}, log)
+	d.admin.SetUpgrader(d)
 	d.admin.SetReloader(d)
 	d.canaries = health.NewCanaries(judge, d.handler.Canary)
 	if err := d.secure(cfg); err != nil {
@@ -108,22 +114,24 @@ func newDaemon(ctx context.Context, cfg Config, handed sockets, log *zap.Logger)
 	return d, d.listen(ctx, handed)
 }
 
-// run serves until ctx ends or a part fails, and returns when every part has
-// stopped. Requests in flight get the grace period; metrics and probes are
-// served until the last of them has ended.
+// run serves until ctx ends, a part fails or another process has taken over, and
+// returns when every part has stopped. Requests in flight get the grace period;
+// metrics and probes are served until the last of them has ended.
 func (d *daemon) run(ctx context.Context) error {
 	defer d.registry.Close()
 	side, stopSide := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSide()
-	if d.keeper != nil {
-		d.keeper.Load() // before anybody is asked who it is
-	}
+	d.remember() // before anybody is asked who it is
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return d.registry.Run(ctx) })
-	g.Go(func() error { return d.monitor.Run(ctx) })
-	g.Go(func() error { return d.canaries.Run(ctx) })
-	g.Go(func() error { return d.discovery.run(ctx) })
-	g.Go(func() error { return d.heedHangups(ctx) })
+	looking, stopLooking := context.WithCancel(ctx) // goes on for the requests of who was taken over from
+	defer stopLooking()
+	serving := d.mayLeave(ctx)
+	g.Go(func() error { return d.registry.Run(looking) })
+	g.Go(func() error { return d.monitor.Run(looking) })
+	g.Go(func() error { return d.canaries.Run(serving) })
+	g.Go(func() error { return d.discovery.run(looking) })
+	g.Go(func() error { return d.heedHangups(serving) })
+	g.Go(func() error { return d.watchCertificates(serving) })
 	if d.keeper != nil {
 		g.Go(func() error { return d.keeper.Run(side) }) // the last time when all requests have ended
 	}
@@ -135,29 +143,40 @@ func (d *daemon) run(ctx context.Context) error {
 	}
 	g.Go(func() error {
 		defer stopSide()
-		return d.serveClients(ctx)
-	})
-	g.Go(func() error { return d.watchCertificates(ctx) })
-	page := d.met.Handler(d.collected, zap.NewStdLog(d.log.Named("metrics")))
-	for _, ln := range append([]net.Listener{d.scrape}, d.moreScrape...) {
-		g.Go(func() error { return d.serveSide(side, socketMetrics, ln, page) })
-	}
-	if d.probe != nil {
-		for _, ln := range append([]net.Listener{d.probe}, d.moreProbes...) {
-			g.Go(func() error { return d.serveSide(side, socketHealth, ln, d.handler.Probes()) })
+		defer stopLooking()
+		if err := d.takeOver(serving); err != nil {
+			d.retire()
+			return err
 		}
-	}
-	for _, door := range d.adminDoors() {
-		g.Go(func() error { return d.serveAdmin(side, door) })
-	}
-	g.Go(func() error { return d.tellManager(ctx, side.Done()) })
-	g.Go(func() error { return d.watchAlive(ctx, side.Done()) })
-	d.logSurfaces()
-	d.log.Info("serving", zap.Stringer("addr", d.data.Addr()), zap.Stringer("metrics", d.scrape.Addr()), zap.String("version", build().Version))
+		d.serveAside(serving, side, g)
+		return d.serveClients(serving)
+	})
 	return g.Wait()
 }
 
-// serveClients serves the data listener until ctx ends, and then drains.
+// serveAside serves all but clients, in g, until side ends.
+func (d *daemon) serveAside(serving, side context.Context, g *errgroup.Group) {
+	page := d.met.Handler(d.collected, zap.NewStdLog(d.log.Named("metrics")))
+	for _, ln := range append([]net.Listener{d.scrape}, d.moreScrape...) {
+		g.Go(func() error { return d.serveSide(side, serving, socketMetrics, ln, page) })
+	}
+	if d.probe != nil {
+		for _, ln := range append([]net.Listener{d.probe}, d.moreProbes...) {
+			g.Go(func() error { return d.serveSide(side, serving, socketHealth, ln, d.handler.Probes()) })
+		}
+	}
+	for _, door := range d.adminDoors() {
+		g.Go(func() error { return d.serveAdmin(side, serving, door) })
+	}
+	g.Go(func() error { return d.before.follow(side) })
+	g.Go(func() error { return d.tellManager(serving, side.Done()) })
+	g.Go(func() error { return d.watchAlive(serving, side.Done()) })
+	d.logSurfaces()
+	d.log.Info("serving", zap.Stringer("addr", d.data.Addr()), zap.Stringer("metrics", d.scrape.Addr()), zap.String("version", build().Version))
+	d.before.isServed()
+}
+
+// serveClients serves the data listeners until ctx ends, and then drains.
 func (d *daemon) serveClients(ctx context.Context) error {
 	requests, cut := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cut(router.ErrDrained)
@@ -172,7 +191,7 @@ func (d *daemon) serveClients(ctx context.Context) error {
 	drained := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(drained)
-		d.drain(context.WithoutCancel(ctx), srv, cut)
+		d.drain(ctx, srv, cut)
 	})
 	err := d.serve(srv)
 	if stop() || !errors.Is(err, http.ErrServerClosed) {
@@ -181,32 +200,6 @@ func (d *daemon) serveClients(ctx context.Context) error {
 	<-drained
 	d.handler.Wait()
 	return nil
-}
-
-// cutTime is how long requests have to end that the grace period has cut.
-const cutTime = 5 * time.Second
-
-// drain closes the listener, gives the requests in flight the grace period,
-// and cuts the rest: a stream is told so in its last event.
-func (d *daemon) drain(ctx context.Context, srv *http.Server, cut context.CancelCauseFunc) {
-	limit := d.current.Load().ShutdownGrace
-	d.log.Info("stopping: no new requests", zap.Int("in_flight", len(d.handler.Ages())), zap.Duration("grace", limit))
-	d.handler.Drain()
-	grace, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	d.leaving.begin()
-	d.leaving.settle(grace)
-	if srv.Shutdown(grace) == nil {
-		d.log.Info("stopped: every request has ended")
-		return
-	}
-	d.log.Warn("stopping: grace period is over, ending what is left", zap.Int("in_flight", len(d.handler.Ages())))
-	cut(router.ErrDrained)
-	last, cancel := context.WithTimeout(ctx, cutTime)
-	defer cancel()
-	if srv.Shutdown(last) != nil {
-		_ = srv.Close()
-	}
 }
 
 // serve serves the data listeners.
@@ -235,13 +228,11 @@ func serveOne(srv *http.Server, ln net.Listener) error {
 }
 
 // serveSide serves a listener that has no long requests, until ctx ends.
-func (d *daemon) serveSide(ctx context.Context, name string, ln net.Listener, h http.Handler) error {
+func (d *daemon) serveSide(ctx, serving context.Context, name string, ln net.Listener, h http.Handler) error {
 	srv := d.server(h)
 	srv.TLSConfig, srv.ConnState = d.tls.of(name), d.quotas[name].note
 	srv.ReadTimeout, srv.WriteTimeout = sideTime, sideTime
-	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
-	defer stop()
-	if err := serveOne(srv, d.quotas[name].on(ln)); !errors.Is(err, http.ErrServerClosed) {
+	if err := d.serveUntil(ctx, serving, srv, d.quotas[name].on(ln)); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve %s: %w", ln.Addr(), err)
 	}
 	return nil

@@ -25,10 +25,12 @@ func isProbe(path string) bool {
 	return slices.Contains([]string{"/liveness", "/readiness", "/health"}, strings.TrimSuffix(path, "/"))
 }
 
-// awaitLooks waits for the first look at each worker. Once it has been had, a
-// worker that is added keeps nobody waiting.
+// awaitLooks waits for the first look at each worker, and, at a socket that the
+// service manager holds, until it is known which engines are those of before the
+// restart, and how full. Once that is so, a worker that is added keeps nobody
+// waiting.
 func (d *daemon) awaitLooks(ctx context.Context) {
-	if d.looked.Load() || !d.awaitFirstRound(ctx) {
+	if d.looked.Load() || !d.awaitFirstRound(ctx) || d.awaited && !d.awaitReports(ctx) {
 		return
 	}
 	d.looked.Store(true)

@@ -53,6 +53,9 @@ func (l *leaving) at(ln net.Listener) net.Listener {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.listeners = append(l.listeners, ln)
+	if l.begun.Load() {
+		_ = ln.Close()
+	}
 	return door{ln, l}
 }
 
@@ -87,20 +90,20 @@ func (l *leaving) last(next http.Handler) http.Handler {
 // begin closes the listeners. What has not been accepted waits for who listens at
 // the same sockets next.
 func (l *leaving) begin() {
-	l.begun.Store(true)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.begun.Store(true)
 	for _, ln := range l.listeners {
 		_ = ln.Close()
 	}
 }
 
 // settle returns when nothing is asked any more and no connection is left that was
-// quiet for less than linger, or ctx has ended.
-func (l *leaving) settle(ctx context.Context) {
+// quiet for less than that long, or ctx has ended. 0: they may be quiet for ever.
+func (l *leaving) settle(ctx context.Context, linger time.Duration) {
 	tick := time.NewTicker(settleLook)
 	defer tick.Stop()
-	for !l.settled() {
+	for !l.settled(linger) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -110,11 +113,11 @@ func (l *leaving) settle(ctx context.Context) {
 }
 
 // settled closes what has been quiet for long, and reports whether that was all.
-func (l *leaving) settled() bool {
+func (l *leaving) settled(linger time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for conn, since := range l.quiet {
-		if time.Since(since) > linger {
+		if linger > 0 && time.Since(since) > linger {
 			delete(l.quiet, conn)
 			_ = conn.Close()
 		}

@@ -72,8 +72,8 @@ func newMonitored(t *testing.T, dialect string) *monitored {
 		"127.0.0.1:29001", m.daemon.scrape.Addr().String(),
 		"/run/pdrouter/engines.json", sd,
 		"rules/*.yml", filepath.Join(dir, "*.yml"),
-		"scrape_interval: 15s", "scrape_interval: 500ms", "scrape_interval: 5s", "scrape_interval: 500ms",
-		"evaluation_interval: 15s", "evaluation_interval: 300ms",
+		"scrape_interval: 15s", "scrape_interval: 1s", "scrape_interval: 5s", "scrape_interval: 1s",
+		"evaluation_interval: 15s", "evaluation_interval: 500ms",
 	).Replace(string(readFile(t, shipped+"prometheus/prometheus.yml"))))
 	for _, q := range questions(t) {
 		if !slices.Contains(untold(dialect), q.where) {
@@ -111,12 +111,24 @@ func (m *monitored) sees(wake string) {
 	}
 	for tries := 0; !eventually(func() bool { m.see(); return len(waits()) == 0 }); tries++ {
 		if tries == 2 {
+			if wake != wakeDown {
+				m.skipIfSlow()
+			}
 			for _, where := range waits() {
 				m.t.Errorf("%q: %s has no value: %s", wake, where, m.left[where])
 				delete(m.left, where)
 			}
 			m.t.Logf("breakers: %v; of the router's log: %q", m.ask("smg_worker_cb_state"), m.logged("breaker", ""))
 		}
+	}
+}
+
+// skipIfSlow ends the test on a machine so busy that of ten scrapes one comes to
+// nothing: then nothing is shown by what Prometheus does not know.
+func (m *monitored) skipIfSlow() {
+	m.t.Helper()
+	if up := m.ask(`avg_over_time(up{job="pdrouter"}[1m])`); len(up) != 1 || up[0].value < 0.9 {
+		m.t.Skipf("this machine is too slow: scrapes %v", up)
 	}
 }
 
@@ -238,6 +250,7 @@ func (m *monitored) tell(within float64, truths func() []truth) {
 			return
 		}
 	}
+	m.skipIfSlow()
 	for _, w := range wrong {
 		m.t.Error(w)
 	}

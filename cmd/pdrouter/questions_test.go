@@ -95,7 +95,7 @@ func questions(t *testing.T) (all []question) {
 			all = append(all, question{"panel " + p.Title + "/" + q.RefID, q.Expr})
 		}
 	}
-	chosen := strings.NewReplacer("$__rate_interval", "4s", "$instance", ".*", "$model", ".*", "$worker", ".*")
+	chosen := strings.NewReplacer("$__rate_interval", "8s", "$instance", ".*", "$model", ".*", "$worker", ".*")
 	for i := range all {
 		all[i].expr = chosen.Replace(all[i].expr)
 	}

@@ -28,7 +28,7 @@ Without a command it serves: pdrouter is pdrouter serve, which takes smg's flags
 	root.SetVersionTemplate(build().String() + "\n")
 	in := newIntake()
 	serve, check, examine := newServeCommand(in), newCheckCommand(in), newDoctorCommand(in)
-	root.AddCommand(serve, check, examine, newInitCommand(), newStatusCommand(), newExplainCommand(), newWatchCommand(), newReloadCommand(),
+	root.AddCommand(serve, check, examine, newInitCommand(), newStatusCommand(), newExplainCommand(), newWatchCommand(), newReloadCommand(), newUpgradeCommand(),
 		newWorkersCommand(), newDrainCommand(), newUndrainCommand(), newAddCommand(), newRemoveCommand(), newRestartCommand(),
 		newReplayCommand(), newDemoCommand(), newSimCommand(), newVersionCommand())
 	args = withCommand(args)

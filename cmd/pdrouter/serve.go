@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -28,16 +29,21 @@ effect, and each one that is given is logged with the reason.`,
                  --decode http://127.0.0.1:21100 --decode http://127.0.0.1:21101
   pdrouter serve --config /etc/pdrouter.yaml --port 8080`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := in.load()
+			before, err := findPredecessor()
 			if err != nil {
 				return err
 			}
-			level := zap.NewAtomicLevelAt(levelOf(cfg.LogLevel))
-			log := newLoggerAt(level, cfg, cmd.ErrOrStderr())
-			for _, w := range in.warnings {
-				log.Warn("setting not acted on", zap.String("flag", "--"+w.Setting), zap.String("why", w.Text))
+			cfg, err := in.load()
+			if err == nil {
+				level := zap.NewAtomicLevelAt(levelOf(cfg.LogLevel))
+				log := newLoggerAt(level, cfg, cmd.ErrOrStderr())
+				for _, w := range in.warnings {
+					log.Warn("setting not acted on", zap.String("flag", "--"+w.Setting), zap.String("why", w.Text))
+				}
+				err = run(cmd.Context(), in, before, level, log)
 			}
-			return run(cmd.Context(), in, level, log)
+			before.failed(err)
+			return err
 		},
 	}
 	in.bind(cmd.Flags())
@@ -46,16 +52,24 @@ effect, and each one that is given is logged with the reason.`,
 
 // run serves until ctx ends or a part of the daemon fails. It returns when
 // every part has stopped.
-func run(ctx context.Context, in *intake, level zap.AtomicLevel, log *zap.Logger) error {
+func run(ctx context.Context, in *intake, before *predecessor, level zap.AtomicLevel, log *zap.Logger) error {
 	hangups := make(chan os.Signal, 1) // of several at a time one is enough
 	signal.Notify(hangups, syscall.SIGHUP)
 	defer signal.Stop(hangups)
 	limitMemory(log)
-	d, err := newDaemon(ctx, in.cfg, systemd.Listeners(), log)
+	this, err := thisProgram()
+	if err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	d, err := newDaemon(ctx, before.called(in.cfg), systemd.Listeners(), log)
 	if err != nil {
 		return err
 	}
 	in.adminSecret = ""
 	d.reload.from, d.reload.level, d.reload.hangups = in, level, hangups
+	d.upgrading.program, d.before = this, before
+	if before != nil {
+		d.takeWorkers(before.estate)
+	}
 	return d.run(ctx)
 }

@@ -27,8 +27,10 @@ const (
 
 // tellManager tells the service manager that the daemon is ready, once each
 // worker has been looked at, and from then on how it is. When ctx ends, the daemon
-// drains: it tells that, and asks for time until done is closed.
+// drains: it tells that, and asks for time until done is closed; unless another
+// process is the service now. A successor tells nothing before it is the service.
 func (d *daemon) tellManager(ctx context.Context, done <-chan struct{}) error {
+	d.before.isMain(ctx)
 	if d.awaitFirstRound(ctx) {
 		d.manager.ready(d.tell, d.statusLine)
 	}
@@ -46,6 +48,9 @@ func (d *daemon) tellManager(ctx context.Context, done <-chan struct{}) error {
 		}
 	}
 	d.manager.stop()
+	if hasLeft(ctx) {
+		return nil
+	}
 	tick.Reset(time.Second)
 	for {
 		d.tell(systemd.Stopping(fmt.Sprintf("draining: %d requests run on, for %v at most", len(d.handler.Ages()), d.current.Load().ShutdownGrace)))

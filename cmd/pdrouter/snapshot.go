@@ -66,12 +66,10 @@ func checkKept(flag, path string) error {
 	return nil
 }
 
-// newKeeper returns what keeps the file of --index-snapshot; nil: there is none
-// to be kept. That policies have nothing to remember the setting warns of.
+// newKeeper returns what keeps the file of --index-snapshot, if there is one, and
+// what a successor is told of. That policies have nothing to remember the setting
+// warns of.
 func (d *daemon) newKeeper() *workers.Keeper {
-	if d.cfg.IndexSnapshot == "" {
-		return nil
-	}
 	cfg := workers.KeeperConfig{File: d.cfg.IndexSnapshot, MaxBlocks: d.cfg.Choosing.MaxBlocks, Interval: snapshotInterval}
 	return workers.NewKeeper(d.registry, cfg, d.logSnapshot)
 }

@@ -50,21 +50,23 @@ func (d *daemon) listen(ctx context.Context, handed sockets) error {
 	var faults []error
 	place := func(name string, l listener) (first net.Listener, more []net.Listener) {
 		if taken := handed.take(name); len(taken) > 0 {
+			d.hand(name, taken...)
 			return taken[0], taken[1:]
 		}
-		ln, err := l.open(ctx)
+		ln, err := d.openOwn(ctx, name, l, handed)
 		if err != nil {
 			faults = append(faults, err)
 		}
 		return ln, nil
 	}
 	c := &d.cfg
+	d.awaited = len(handed[socketData]) > 0
 	d.data, d.moreData = place(socketData, c.dataListener())
 	d.scrape, d.moreScrape = place(socketMetrics, c.metricsListener())
 	if _, is := handed[socketHealth]; is || c.HealthCheckPort != 0 {
 		d.probe, d.moreProbes = place(socketHealth, c.healthListener())
 	}
-	if err := d.listenAdmin(ctx, handed.take(socketAdmin)); err != nil {
+	if err := d.listenAdmin(ctx, handed); err != nil {
 		faults = append(faults, err)
 	}
 	if len(faults) == 0 {
@@ -86,7 +88,9 @@ func (d *daemon) listen(ctx context.Context, handed sockets) error {
 
 // listenAdmin opens the listeners of the admin API. A unix socket that was
 // handed over is guarded by its mode, like one of our own; a port by its key.
-func (d *daemon) listenAdmin(ctx context.Context, handed []net.Listener) (err error) {
+func (d *daemon) listenAdmin(ctx context.Context, all sockets) (err error) {
+	handed := all.take(socketAdmin)
+	d.hand(socketAdmin, handed...)
 	for _, ln := range handed {
 		door := adminDoor{Listener: ln}
 		if ln.Addr().Network() != unixNetwork {
@@ -98,14 +102,17 @@ func (d *daemon) listenAdmin(ctx context.Context, handed []net.Listener) (err er
 		d.adminHanded = append(d.adminHanded, door)
 	}
 	if d.cfg.AdminPort != 0 {
-		if d.adminPort, err = d.cfg.adminListener().open(ctx); err != nil {
+		if d.adminPort, err = d.openOwn(ctx, socketAdmin, d.cfg.adminListener(), all); err != nil {
 			return err
 		}
 	}
 	if len(handed) > 0 && d.cfg.AdminSocket == anySocket {
 		return nil
 	}
-	if d.adminSocket, d.noSocket, err = openAdminSocket(ctx, d.cfg.AdminSocket); err != nil {
+	open := func(path string) (net.Listener, error) {
+		return d.openOwn(ctx, socketAdmin, listener{host: "unix:" + path}, all)
+	}
+	if d.adminSocket, d.noSocket, err = openAdminSocket(d.cfg.AdminSocket, open); err != nil {
 		return fmt.Errorf("admin-socket: %w", err)
 	}
 	return nil
@@ -134,10 +141,10 @@ func socketPath(host string) (path string, is bool) { return strings.CutPrefix(h
 func (l listener) open(ctx context.Context) (net.Listener, error) {
 	if path, is := socketPath(l.host); is {
 		ln, err := listenUnix(ctx, path)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", l.hostFlag, err)
+		if err != nil && l.hostFlag != "" {
+			err = fmt.Errorf("%s: %w", l.hostFlag, err)
 		}
-		return ln, nil
+		return ln, err
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(l.host, strconv.Itoa(l.port)))
 	if err != nil {

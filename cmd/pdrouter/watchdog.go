@@ -94,11 +94,15 @@ func (d *daemon) watchAlive(ctx context.Context, done <-chan struct{}) error {
 		d.tell(err)
 		return nil
 	}
+	d.before.isMain(ctx)
 	client := d.watchdog.client(d.data, d.data.Addr().Network() != unixNetwork && d.tls.of(socketData) != nil)
 	tick := time.NewTicker(within / aliveShare)
 	defer tick.Stop()
 	for {
 		err := d.watchdog.ask(ctx, client, within/aliveShare)
+		if hasLeft(ctx) {
+			return nil // it is another one's life now
+		}
 		if ctx.Err() != nil {
 			d.watchdog.alive()
 			err = nil
