@@ -161,6 +161,9 @@ func TestTooManyConnections(t *testing.T) {
 	if err := f.watchdog.ask(t.Context(), f.watchdog.client(f.data, false), 5*time.Second); err != nil {
 		t.Errorf("no sign of life: %v", err)
 	}
+	if !eventually(func() bool { return q.open.Load() == most }) {
+		t.Errorf("%d connections are open, want %d: the watchdog's has ended", q.open.Load(), most)
+	}
 	page := scrape(t, f.scrape.Addr().String())
 	for series, want := range map[string]float64{"pdrouter_connections": most, "pdrouter_connections_limit": most, "pdrouter_connections_refused_total": 50} {
 		if got := page.sum(series, `listener="data"`); got != want {
