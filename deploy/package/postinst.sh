@@ -16,8 +16,12 @@ if [ -z "$before" ]; then
   echo "pdrouter: tell it its workers in /etc/pdrouter/pdrouter.yaml, then systemctl enable --now pdrouter"
   exit 0
 fi
-# Those that run become the new version, with their connections. One that cannot
-# goes on running as the old one, which is no reason to leave the package broken.
+# Those that run become the new version, with their connections: none is closed
+# and no stream is cut. One that cannot goes on running as the old one, which is no
+# reason to leave the package broken.
 for unit in $(systemctl list-units --plain --no-legend --state=active 'pdrouter.service' 'pdrouter@*.service' | cut -d' ' -f1); do
-  systemctl try-restart "$unit" || echo "pdrouter: $unit could not be restarted" >&2
+  instance=${unit%.service}
+  instance=${instance#pdrouter}
+  pdrouter upgrade --admin-socket "/run/pdrouter${instance:+-${instance#@}}/admin.sock" ||
+    echo "pdrouter: $unit runs on as the old version; see why above, then: systemctl restart $unit" >&2
 done
