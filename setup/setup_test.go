@@ -84,6 +84,29 @@ func TestPut(t *testing.T) {
 	}
 }
 
+// TestExampleIsReplaced: what the package brings is no configuration of anybody's,
+// and is kept all the same.
+func TestExampleIsReplaced(t *testing.T) {
+	brought, err := os.ReadFile("../deploy/package/pdrouter.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := File{filepath.Join(t.TempDir(), "pdrouter.yaml"), "ours\n"}
+	if err := os.WriteFile(f.Path, brought, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if state, _, err := Compare(f); state != Shipped || err != nil {
+		t.Fatalf("the example is taken for state %d, %v", state, err)
+	}
+	kept, err := Put(f, true)
+	if now, _ := os.ReadFile(kept); err != nil || string(now) != string(brought) {
+		t.Errorf("the example is not kept: %v", err)
+	}
+	if state, _, err := Compare(f); state != Same || err != nil {
+		t.Errorf("what was written is taken for state %d, %v", state, err)
+	}
+}
+
 func TestQuoted(t *testing.T) {
 	for value, want := range map[string]string{
 		"/models/a-b_c.d": "/models/a-b_c.d", "a b": `"a b"`, `a"$x`: `"a\"\$x"`, "": "",

@@ -17,8 +17,12 @@ type State uint8
 const (
 	New     State = iota // nothing is there
 	Same                 // it is there as it would be written
+	Shipped              // the example is there that the package brings
 	Differs              // something else is there
 )
+
+// Example is the line by which the example is known.
+const Example = "# The package's example: pdrouter init writes its own in place of it."
 
 // Compare returns how f is to what is there, and what differs: lines that are
 // there with a minus, those that would be with a plus.
@@ -31,6 +35,8 @@ func Compare(f File) (State, []string, error) {
 		return Differs, nil, err
 	case string(there) == f.Text:
 		return Same, nil, nil
+	case slices.Contains(strings.Split(string(there), "\n"), Example):
+		return Shipped, nil, nil
 	}
 	return Differs, difference(strings.Split(string(there), "\n"), strings.Split(f.Text, "\n")), nil
 }

@@ -40,7 +40,7 @@ already, which are asked what they are.
 
 On a terminal it asks for what it was not told. Nothing is overwritten: of a file
 that is there and differs, it says how. With --replace that file is kept beside the
-new one, as FILE.before-init.`,
+new one, as FILE.before-init; so is the example that the package brings.`,
 		Example: `  pdrouter init
   pdrouter init --engine vllm --model /models/llama --prefill-gpus 0-3 --decode-gpus 4-7 --dry-run
   pdrouter init --probe prefill=21000-21003 --probe decode=21100-21103`,
@@ -216,7 +216,7 @@ func (o *initOrder) write(shown *screen, plan setup.Plan) error {
 			if err != nil {
 				return err
 			}
-			shown.title(fmt.Sprintf("==> %s (%s)", f.Path, map[setup.State]string{setup.New: "new", setup.Same: "is there", setup.Differs: "something else is there"}[state]))
+			shown.title(fmt.Sprintf("==> %s (%s)", f.Path, map[setup.State]string{setup.New: "new", setup.Same: "is there", setup.Shipped: "the package's example is there", setup.Differs: "something else is there"}[state]))
 			shown.say("%s", strings.TrimSuffix(f.Text, "\n"))
 		}
 		return nil
@@ -263,7 +263,7 @@ func (o *initOrder) writeOne(shown *screen, f setup.File) (done bool, err error)
 		}
 		return false, nil
 	}
-	kept, err := setup.Put(f, o.change)
+	kept, err := setup.Put(f, o.change || state == setup.Shipped)
 	if err != nil {
 		return false, err
 	}
