@@ -175,11 +175,6 @@ func (p page) wantNoBreakers(t *testing.T, but ...string) {
 	}
 }
 
-// active returns how many requests an engine has.
-func (p page) active(url string) int {
-	return int(p.sum("smg_worker_requests_active", `worker="`+url+`"`))
-}
-
 // breaker returns the state of an engine's breaker.
 func (p page) breaker(url string) float64 {
 	return p.sum("smg_worker_cb_state", `worker="`+url+`"`)

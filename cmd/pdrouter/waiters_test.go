@@ -35,7 +35,8 @@ func TestTenThousandWaiters(t *testing.T) {
 	binary := buildBinary(t)
 	prefill := simOf(t, binary, "--role", sim.Prefill)
 	decode := simOf(t, binary, "--role", sim.Decode, "--decode-us-per-token", "100000")
-	router := serveOf(t, binary, "--prefill", prefill, "--decode", decode, "--max-concurrent-requests", "1", "--queue-size", "10000", "--queue-timeout-secs", "600")
+	router := serveOf(t, binary, "--prefill", prefill, "--decode", decode, "--max-concurrent-requests", "1", "--queue-size", "10000", "--queue-timeout-secs", "600",
+		"--max-connections", "11000")
 	if !eventually(func() bool { return scrape(t, hostOf(router.metrics)).sum("smg_worker_health") == 2 }) {
 		t.Fatal("the router is not ready")
 	}
