@@ -4,6 +4,8 @@
 # programs alone, an SBOM (CycloneDX) of each, and the checksums of them all.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+GOTOOLCHAIN=${GOTOOLCHAIN:-$(cat tools/toolchain)} # the one with which make vulncheck finds nothing
+export GOTOOLCHAIN
 dist=$1
 rm -rf "$dist"/*.deb "$dist"/*.rpm "$dist"/pdrouter-linux-* "$dist/SHA256SUMS" # of other versions
 bash tools/package.sh "$dist" amd64 arm64
