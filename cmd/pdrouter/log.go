@@ -22,12 +22,6 @@ const (
 // logForms are the forms that an operator may choose.
 func logForms() []string { return []string{logAuto, logConsole, logJSON, logJournal} }
 
-// newLogger returns the daemon's logger, writing to w, which is stderr: systemd
-// gives it to the journal.
-func newLogger(cfg Config, w io.Writer) *zap.Logger {
-	return newLoggerAt(levelOf(cfg.LogLevel), cfg, w)
-}
-
 // levelOf returns the level of that name.
 func levelOf(name string) zapcore.Level {
 	level, err := zapcore.ParseLevel(name)
@@ -37,8 +31,9 @@ func levelOf(name string) zapcore.Level {
 	return level
 }
 
-// newLoggerAt is newLogger with a level that may change.
-func newLoggerAt(level zapcore.LevelEnabler, cfg Config, w io.Writer) *zap.Logger {
+// newLogger returns the daemon's logger, writing to w, which is stderr: systemd
+// gives it to the journal. Its level may change.
+func newLogger(level zapcore.LevelEnabler, cfg Config, w io.Writer) *zap.Logger {
 	journal := isJournal(w)
 	form := cfg.logForm(w, journal)
 	encoder := newLineEncoder(newEncoder(form), journal || form == logJournal)

@@ -19,7 +19,7 @@ func TestLogger(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.LogLevel, cfg.LogJSON = "warn", true
 	var out bytes.Buffer
-	log := newLogger(cfg, &out)
+	log := newLogger(levelOf(cfg.LogLevel), cfg, &out)
 	log.Info("below the level")
 	log.Warn("worker not ready", zap.String("worker", "p0"))
 	var line struct{ Level, Msg, Worker, TS string }
@@ -32,7 +32,7 @@ func TestLogger(t *testing.T) {
 
 	out.Reset()
 	cfg.LogJSON, cfg.LogFormat = false, logConsole
-	newLogger(cfg, &out).Error("for people")
+	newLogger(levelOf(cfg.LogLevel), cfg, &out).Error("for people")
 	if got := out.String(); !strings.Contains(got, "error\tfor people") {
 		t.Errorf("log is %q, want level and message between tabs", got)
 	}
@@ -86,7 +86,7 @@ func TestFormOfTheLog(t *testing.T) {
 			t.Setenv("JOURNAL_STREAM", strings.ReplaceAll(tt.journal, "%", nameOf(t, w)))
 			cfg := DefaultConfig()
 			cfg.LogFormat, cfg.LogJSON = tt.form, tt.json
-			newLogger(cfg, w).Warn("there", zap.Int("n", 1))
+			newLogger(levelOf(cfg.LogLevel), cfg, w).Warn("there", zap.Int("n", 1))
 			line, err := r.ReadString('\n')
 			if err != nil || !strings.HasPrefix(line, tt.begins) || !strings.Contains(line, tt.has) {
 				t.Errorf("the line is %q (%v), want %q", line, err, tt.begins+tt.has)
@@ -111,7 +111,7 @@ func TestPriorities(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.LogFormat, cfg.LogLevel = logJournal, "debug"
 	var out bytes.Buffer
-	log := newLogger(cfg, &out).Named("http").With(zap.String("worker", "p0"))
+	log := newLogger(levelOf(cfg.LogLevel), cfg, &out).Named("http").With(zap.String("worker", "p0"))
 	log.Debug("a")
 	log.Info("b")
 	log.Warn("c")

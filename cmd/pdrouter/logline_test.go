@@ -31,7 +31,7 @@ func TestALineIsALine(t *testing.T) {
 			cfg := DefaultConfig()
 			cfg.LogFormat = form
 			var out bytes.Buffer
-			newLogger(cfg, &out).With(zap.String("url", text)).Named(form).Info(text, zap.String("model", text), zap.Error(errors.New(text)))
+			newLogger(levelOf(cfg.LogLevel), cfg, &out).With(zap.String("url", text)).Named(form).Info(text, zap.String("model", text), zap.Error(errors.New(text)))
 			line := out.Bytes()
 			if bytes.Count(line, []byte("\n")) != 1 || line[len(line)-1] != '\n' {
 				t.Errorf("%s: %.80q makes %.300q", form, text, line)
@@ -66,7 +66,7 @@ func FuzzTame(f *testing.F) {
 		cfg := DefaultConfig()
 		cfg.LogFormat = logJSON
 		var out bytes.Buffer
-		newLogger(cfg, &out).Info(text, zap.String("x", text))
+		newLogger(levelOf(cfg.LogLevel), cfg, &out).Info(text, zap.String("x", text))
 		if line := out.Bytes(); bytes.Count(line, []byte("\n")) != 1 || !json.Valid(line) {
 			t.Errorf("%q makes %q", text, line)
 		}

@@ -76,7 +76,7 @@ func startBetweenStubs(b *testing.B, tool, dialect string) (addr string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	d, err := newDaemon(ctx, cfg, nil, newLogger(cfg, logFile))
+	d, err := newDaemon(ctx, cfg, nil, newLogger(levelOf(cfg.LogLevel), cfg, logFile))
 	if err != nil {
 		b.Fatal(err)
 	}

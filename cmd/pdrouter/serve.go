@@ -36,7 +36,7 @@ effect, and each one that is given is logged with the reason.`,
 			cfg, err := in.load()
 			if err == nil {
 				level := zap.NewAtomicLevelAt(levelOf(cfg.LogLevel))
-				log := newLoggerAt(level, cfg, cmd.ErrOrStderr())
+				log := newLogger(level, cfg, cmd.ErrOrStderr())
 				for _, w := range in.warnings {
 					log.Warn("setting not acted on", zap.String("flag", "--"+w.Setting), zap.String("why", w.Text))
 				}
