@@ -134,17 +134,23 @@ func (h *Handler) conclude(ctx context.Context, c *call, err error) (abort bool)
 // account counts the request and writes its line in the access log.
 func (h *Handler) account(c *call, route *metrics.Route) {
 	now := time.Now()
-	status, code, head := c.w.status, "", now.Sub(c.began)
+	status, code, head := c.status(), "", now.Sub(c.began)
 	if c.fault != nil {
 		code = c.fault.Code
 	}
 	if c.w.begun() {
 		head = c.w.headAt.Sub(c.began)
-	} else {
-		status = statusClientGone
 	}
 	route.Answered(status, code, head)
 	h.access.write(c, now, status)
+}
+
+// status returns the status that the client got; 499 if it got none.
+func (c *call) status() int {
+	if c.w.begun() {
+		return c.w.status
+	}
+	return statusClientGone
 }
 
 // requestID returns the name that the client gave its request, if it is sane,

@@ -9,10 +9,7 @@ import (
 
 // closeRecord closes the record of c.
 func (h *Handler) closeRecord(c *call) {
-	end := record.End{At: time.Now(), Status: c.w.status, Bytes: c.w.bytes, Keep: c.keep}
-	if c.w.status == 0 {
-		end.Status = statusClientGone
-	}
+	end := record.End{At: time.Now(), Status: c.status(), Bytes: c.w.bytes, Keep: c.keep}
 	if c.fault != nil {
 		end.Code, end.Reason, end.Message = c.fault.Code, c.fault.Error(), c.fault.Message
 	}
