@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestMain is also the successor that TestSuccessor starts.
@@ -67,15 +68,19 @@ func TestSuccessor(t *testing.T) {
 	if want := []string{"argument", fmt.Sprint(os.Getppid()), "5s", "kept", fmt.Sprint(s.PID)}; err != nil || !slices.Equal(strings.Fields(line), want) {
 		t.Errorf("a successor finds %q, %v, want %q", line, err, want)
 	}
+	var conns []net.Conn // all at once: it answers them in the order that it likes
 	for _, n := range sockets {
 		conn, err := net.Dial("tcp", n.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, _ := io.ReadAll(conn)
-		_ = conn.Close()
-		if string(got) != n.Name {
-			t.Errorf("at the socket %q answers %q", n.Name, got)
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(time.Minute))
+		conns = append(conns, conn)
+	}
+	for i, n := range sockets {
+		if got, err := io.ReadAll(conns[i]); string(got) != n.Name {
+			t.Errorf("at the socket %q answers %q, %v", n.Name, got, err)
 		}
 		flags, err := flagsOf(n.Listener)
 		if err != nil || flags&syscall.O_NONBLOCK == 0 {
