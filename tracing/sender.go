@@ -34,7 +34,6 @@ const (
 type sender struct {
 	target
 	client http.Client
-	framed []byte // memory of a gRPC message
 }
 
 func newSender(to target) *sender {
@@ -93,14 +92,19 @@ func mayPass(err error) bool {
 	return true // it could not be asked
 }
 
-// send sends a batch.
-func (s *sender) send(ctx context.Context, body []byte) error {
+// message returns a batch as it is sent, in memory of its own: net/http may read
+// a body still when its answer is there, and the batch's memory is used again.
+func (s *sender) message(batch []byte) []byte {
+	body := make([]byte, 0, grpcPrefix+len(batch))
 	if s.grpc {
-		s.framed = binary.BigEndian.AppendUint32(append(s.framed[:0], 0), uint32(len(body)))
-		s.framed = append(s.framed, body...)
-		body = s.framed
+		body = binary.BigEndian.AppendUint32(append(body, 0), uint32(len(batch)))
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
+	return append(body, batch...)
+}
+
+// send sends a batch.
+func (s *sender) send(ctx context.Context, batch []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(s.message(batch)))
 	if err != nil {
 		return err
 	}
