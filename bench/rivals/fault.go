@@ -55,7 +55,7 @@ func (b *bench) faults(ctx context.Context) ([]verdict, error) {
 }
 
 func (b *bench) playOne(ctx context.Context, s scenario, c contender) (outcome, error) {
-	f, err := newFleet(ctx, c.Dialect, s.tune)
+	f, err := newFleet(ctx, c.Dialect, pairs(), s.tune)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -55,7 +55,7 @@ func TestSilenceIsNoAnswerAndNotTold(t *testing.T) {
 }
 
 func TestFleetFailsAndRests(t *testing.T) {
-	f, err := newFleet(t.Context(), sim.SGLang, nil)
+	f, err := newFleet(t.Context(), sim.SGLang, pairs(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

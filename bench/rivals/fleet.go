@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -10,7 +11,7 @@ import (
 	"pdrouter/sim"
 )
 
-// A fleet is simulated engines of this process, two of either role.
+// A fleet is simulated engines of this process.
 type fleet struct {
 	dialect           string
 	prefills, decodes []*sim.Engine
@@ -18,18 +19,21 @@ type fleet struct {
 	running           errgroup.Group
 }
 
-// perRole is how many engines there are of either role.
-const perRole = 2
+// A size is how many engines there are of either role.
+type size struct{ prefills, decodes int }
+
+// pairs is the size of the fleet whose engines fail.
+func pairs() size { return size{2, 2} }
 
 // newFleet runs a fleet until stop. tune may change what the engines are like.
-func newFleet(ctx context.Context, dialect string, tune func(*sim.Config)) (*fleet, error) {
+func newFleet(ctx context.Context, dialect string, n size, tune func(*sim.Config)) (*fleet, error) {
 	f := &fleet{dialect: dialect}
 	ctx, f.end = context.WithCancel(ctx)
-	for i := range 2 * perRole {
+	for i := range n.prefills + n.decodes {
 		cfg := sim.DefaultConfig()
 		cfg.Dialect, cfg.Role = dialect, sim.Prefill
 		cfg.DisconnectDelay = 10 * time.Millisecond // so that what is measured is the router's
-		if i >= perRole {
+		if i >= n.prefills {
 			cfg.Role = sim.Decode
 		}
 		if tune != nil {
@@ -40,7 +44,7 @@ func newFleet(ctx context.Context, dialect string, tune func(*sim.Config)) (*fle
 			f.stop()
 			return nil, err
 		}
-		if i < perRole {
+		if i < n.prefills {
 			f.prefills = append(f.prefills, e)
 		} else {
 			f.decodes = append(f.decodes, e)
@@ -55,7 +59,7 @@ func (f *fleet) stop() {
 	_ = f.running.Wait() // they were told to end
 }
 
-func (f *fleet) all() []*sim.Engine { return append(f.prefills[:perRole:perRole], f.decodes...) }
+func (f *fleet) all() []*sim.Engine { return append(slices.Clip(f.prefills), f.decodes...) }
 
 // fail makes engines fail.
 func fail(engines []*sim.Engine, fault sim.Fault) {

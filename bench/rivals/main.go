@@ -49,7 +49,7 @@ func parseOptions(args []string) (options, error) {
 	only := set.String("only", "overhead,faults,routing", "the `parts` to run; the others stand on the page as they were")
 	set.IntVar(&o.rounds, "rounds", 3, "rounds of the overhead and of the routing, of which the median counts")
 	set.DurationVar(&o.duration, "duration", time.Second, "time of each run of the overhead")
-	set.DurationVar(&o.slice, "slice", 100*time.Second, "how much of the trace is sent")
+	set.DurationVar(&o.slice, "slice", 300*time.Second, "how much of the trace is sent")
 	set.StringVar(&o.page, "page", "docs/benchmarks.md", "the `file` that the page is written to")
 	set.StringVar(&o.json, "json", ".cache/rivals/results.json", "the `file` that keeps all figures")
 	set.StringVar(&o.dir, "dir", ".cache/rivals", "the `folder` of the virtual environments")

@@ -126,7 +126,7 @@ func (p *page) routing() {
 	}
 	p.say("## Routing quality\n")
 	p.say("A slice of Mooncake's conversation trace, part of this repository, sent over HTTP by `pdrouter replay --live` at %d times its speed. %d prefill engines that need %v for a token that is not cached and hold %d tokens, %d decode engines with %v for a token. Hit ratio and imbalance (tokens computed by the busiest prefill engine, of the mean) are the engines' own. Medians of %d rounds.\n",
-		traceSpeed, perRole, prefillToken, traceKV, perRole, decodeToken, p.all.Routing[0].Rounds)
+		traceSpeed, traceFleet().prefills, prefillToken, traceKV, traceFleet().decodes, decodeToken, p.all.Routing[0].Rounds)
 	p.heading("router", "hit ratio", "mean TTFT, s", "p99 TTFT, s", "imbalance", "requests", "failed")
 	for _, r := range p.all.Routing {
 		p.row(r.Contender, fmt.Sprintf("%.3f", r.Hit), fmt.Sprintf("%.3f", r.Mean), fmt.Sprintf("%.3f", r.P99),

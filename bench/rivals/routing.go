@@ -27,14 +27,18 @@ type routed struct {
 	Rounds    int     `json:"rounds"`
 }
 
-// The engines of the trace are four times as fast as those of pdrouter replay
-// (0.1 ms for each token) and the trace runs twice as fast as it was recorded.
+// The trace runs three times as fast as it was recorded, before engines that are
+// four times as fast as those of pdrouter replay (0.1 ms for each token): they
+// would be busy for 0.7 of the time if nothing were cached.
 const (
-	traceSpeed   = 2
-	prefillToken = 50 * time.Microsecond
+	traceSpeed   = 3
+	prefillToken = 25 * time.Microsecond
 	decodeToken  = 2 * time.Millisecond
 	traceKV      = 3_000_000 // tokens that an engine holds
 )
+
+// traceFleet is the size of that fleet.
+func traceFleet() size { return size{4, 2} }
 
 func traceEngine(c *sim.Config) {
 	c.PrefillPerToken, c.DecodePerToken, c.KVTokens, c.MaxRunning = prefillToken, decodeToken, traceKV, 256
@@ -88,7 +92,7 @@ func middle(name string, runs []routed) routed {
 }
 
 func (b *bench) routeOne(ctx context.Context, c contender) (routed, error) {
-	f, err := newFleet(ctx, c.Dialect, traceEngine)
+	f, err := newFleet(ctx, c.Dialect, traceFleet(), traceEngine)
 	if err != nil {
 		return routed{}, err
 	}

@@ -41,8 +41,10 @@ func once(fault sim.Fault) func(context.Context, *fleet, *proxy) outcome {
 		fault.Count = 1
 		fail(f.prefills[:1], fault)
 		fail(f.decodes[:1], fault)
+		before := f.firstSeen()
 		right, bad := p.many(ctx, 32, 4)
-		return outcome{right == 32, counted(right, 32, bad)}
+		met := met(before, f.firstSeen(), 1, 1)
+		return outcome{right == 32 && met > 0, fmt.Sprintf("%s; %d of 2 faults met", counted(right, 32, bad), met)}
 	}
 }
 
@@ -105,8 +107,25 @@ func among(ctx context.Context, f *fleet, p *proxy) outcome {
 		fail(f.prefills[:1], sim.Fault{Kind: sim.FaultStatus, Status: http.StatusInternalServerError, Nth: 1 + 20*i, Count: 1})
 		fail(f.decodes[:1], sim.Fault{Kind: sim.FaultReset, Nth: 11 + 20*i, Count: 1})
 	}
+	before := f.firstSeen()
 	right, bad := p.many(ctx, 2000, 16)
-	return outcome{right == 2000, counted(right, 2000, bad)}
+	met := met(before, f.firstSeen(), 19, 40)
+	return outcome{right == 2000 && met > 0, fmt.Sprintf("%s; %d of 80 faults met", counted(right, 2000, bad), met)}
+}
+
+// firstSeen returns how many requests the first engine of either role has had.
+func (f *fleet) firstSeen() [2]uint64 {
+	return [2]uint64{f.prefills[0].Stats().TotalRequests, f.decodes[0].Stats().TotalRequests}
+}
+
+// met returns how many faults were met, told from the requests that the engines
+// did not fail, if each failed one after every so many of them, most in all. A
+// router that sends an engine little meets less.
+func met(before, after [2]uint64, every, most int) (n int) {
+	for i := range before {
+		n += min(most, (int(after[i]-before[i])+every-1)/every)
+	}
+	return n
 }
 
 func leaving(ctx context.Context, f *fleet, p *proxy) outcome {
