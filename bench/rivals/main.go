@@ -102,13 +102,21 @@ func run(ctx context.Context, args []string) error {
 			return fmt.Errorf("%s: %w", part, err)
 		}
 		all.When[part] = began.UTC().Format("2006-01-02 15:04 UTC")
-		all.Commands[part] = strings.TrimSpace("make rivals ARGS='-only " + part + " -rounds " + fmt.Sprint(opts.rounds) + "'")
+		all.Commands[part] = command(args)
 		all.Machine = look()
 		if err := all.save(opts.json); err != nil {
 			return err
 		}
 	}
 	return writePage(opts.page, all)
+}
+
+// command is how it was started.
+func command(args []string) string {
+	if len(args) == 0 {
+		return "make rivals"
+	}
+	return "make rivals ARGS='" + strings.Join(args, " ") + "'"
 }
 
 // A bench is what all parts need.

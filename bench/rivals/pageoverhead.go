@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -38,7 +39,7 @@ func called(system string) string {
 // overhead writes the tables of one dialect.
 func (p *page) overhead(m measured) {
 	p.say("## Cost, hand-off as %s\n", m.Dialect)
-	p.say("The router's process before two prefill and two decode engines that cost next to nothing (`bench/overhead`), %d requests at a time, medians of %d rounds of %g s; %d open streams with a token per second each.\n",
+	p.say("The router's process before two prefill and two decode engines that cost next to nothing (`bench/overhead`), %d requests at a time, medians of %d rounds of %g s; %d open streams with a token per second each, on a process that is fresh.\n",
 		m.Concurrency, m.Rounds, m.Duration, m.Streams)
 	p.say("CPU in microseconds for each request (open streams: for each token; and the most RSS), and RSS in MB when all rounds are over:\n")
 	cells := []string{"router"}
@@ -99,8 +100,20 @@ func (m measured) added(system string) (float64, bool) {
 	return f.TTFT[1] - direct.TTFT[1], ok && known && system != "direct"
 }
 
+// least returns the least RSS of a rival when all rounds are over.
+func least(m measured) float64 {
+	mb := math.Inf(1)
+	for _, rival := range rivals() {
+		if got, ok := m.After[rival]; ok {
+			mb = min(mb, got)
+		}
+	}
+	return mb
+}
+
 // compare notes each figure in which a rival is better than ours.
 func (p *page) compare(m measured) {
+	p.lose(m.After["router"] > least(m), "RSS when all rounds are over, %s: %.0f MB.", m.Dialect, m.After["router"])
 	for _, rival := range rivals() {
 		for _, w := range works() {
 			we, one := m.find(w[0], "router")
