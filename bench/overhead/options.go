@@ -93,8 +93,8 @@ func work() []string {
 // systems returns the systems asked for, in the order of the report.
 func (o options) systems() []string {
 	return slices.DeleteFunc(systems(), func(s string) bool {
-		return !o.wants(s, systems()) || s == floor && o.dialect != sglang
+		return !o.wants(s, systems()) || (s == floor || s == pooled) && o.dialect != sglang
 	})
 }
 
-func systems() []string { return []string{router, floor, twoLeg, oneLeg} }
+func systems() []string { return []string{router, pooled, floor, twoLeg, oneLeg} }
