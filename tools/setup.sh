@@ -20,6 +20,9 @@ if [ ! -f .venv/ok ] || ! cmp -s .venv/ok "$wanted/requirements.txt"; then
     echo "setup: no Python environment; tests with uvicorn and the Python client are skipped"
   fi
 fi
+if have apt-get && [ "$(id -u)" = 0 ] && ! have curl; then
+  apt-get update -qq && apt-get install -y -qq curl || echo "setup: curl could not be installed"
+fi
 if have apt-get && [ "$(id -u)" = 0 ] && ! have npm; then
   apt-get update -qq && apt-get install -y -qq nodejs npm || echo "setup: npm could not be installed"
 fi
