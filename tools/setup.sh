@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes what the tests need beside Go: a Python virtual environment (.venv) with
-# the official OpenAI client and uvicorn, the npm client in .cache/node, and
+# the official clients and uvicorn, the npm client in .cache/node, and
 # Debian's Prometheus in .cache/prometheus (unpacked, not installed: nothing is
 # started). What cannot be had is said, and the tests that need it are skipped;
 # with CI=true they fail.
