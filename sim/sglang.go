@@ -174,9 +174,11 @@ func (c *call) sglangPrefill(l *leg) error {
 }
 
 // handOffFailed tells decode that there will be no KV, and returns what prefill
-// answers.
+// answers. One that ends itself tells nobody: decode loses its connection.
 func (c *call) handOffFailed(at *room, l *leg, what string, err error) error {
-	c.e.rooms.deliver(at, l, handOff{Error: "Failed to get kvcache from prefill instance, it might be dead"})
+	if c.e.base.Err() == nil {
+		c.e.rooms.deliver(at, l, handOff{Error: "Failed to get kvcache from prefill instance, it might be dead"})
+	}
 	if errors.Is(err, errAborted) {
 		c.e.counts.aborted.Add(1)
 		return transferError(what, l, "Aborted by AbortReq.")

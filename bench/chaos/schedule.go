@@ -45,8 +45,9 @@ func (e event) String() string {
 }
 
 // respite is how long after its trouble an engine does not yet count as well:
-// the router must find out first, and an engine that was killed must start.
-const respite = 1500 * time.Millisecond
+// the router must find out first, which may take two seconds when all others of
+// the role have gone meanwhile, and an engine that was killed must start.
+const respite = 2500 * time.Millisecond
 
 // A scheduler makes events.
 type scheduler struct {

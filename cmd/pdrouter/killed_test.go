@@ -217,13 +217,13 @@ func TestOnlyWorkerDies(t *testing.T) {
 				took := time.Since(returned)
 				all := c.disperse()
 				t.Logf("flowing again %v after its return; %v", took.Round(time.Millisecond), outcomesOf(all))
-				if took > 2500*time.Millisecond {
+				if took > 4*time.Second { // two seconds until it is tried, and a busy machine
 					t.Errorf("the first answer came %v after its return, want about two seconds", took)
 				}
 				wantOutcomes(t, all, wholeAnswer, toldInStream, "503 no_available_workers", "502 "+role+"_request_failed")
 				for _, a := range all {
-					if a.status == 503 && a.retryAfter != "1" && a.retryAfter != "2" {
-						t.Errorf("503 with Retry-After %q, want 1 or 2", a.retryAfter)
+					if n, err := strconv.Atoi(a.retryAfter); a.status == 503 && (err != nil || n < 1 || n > 3) { // two seconds and a bit are three
+						t.Errorf("503 with Retry-After %q, want 1 to 3", a.retryAfter)
 					}
 				}
 			})

@@ -58,8 +58,8 @@ func netFaults() []netFault {
 		{"reset by the request", toxic{"reset_peer", `"timeout":0`, true}, broken, soon},
 		{"reset after 100 ms", toxic{"reset_peer", `"timeout":100`, false}, broken, soon},
 		{"closed after 300 ms of silence", toxic{"timeout", `"timeout":300`, false}, broken, soon},
-		{"half open: no answer comes", toxic{"timeout", `"timeout":0`, false}, tooLate, netFirstByte + 2*time.Second},
-		{"half open: no request arrives", toxic{"timeout", `"timeout":0`, true}, tooLate, netFirstByte + 2*time.Second},
+		{"half open: no answer comes", toxic{"timeout", `"timeout":0`, false}, tooLate, netFirstByte + 5*time.Second},
+		{"half open: no request arrives", toxic{"timeout", `"timeout":0`, true}, tooLate, netFirstByte + 5*time.Second},
 		{"closed after much", toxic{"limit_data", `"bytes":1000000`, false}, unharmed, soon},
 	}
 	for _, k := range []int{0, 17, 120} {
