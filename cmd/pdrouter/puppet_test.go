@@ -112,7 +112,7 @@ func besidePackages(t *testing.T, script string) string {
 // startPuppet runs a puppet until the test ends.
 func startPuppet(t *testing.T, name, program string, args ...string) *puppet {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
