@@ -5,7 +5,7 @@ TOOL  := $(GO) tool -modfile=tools/go.mod
 FUZZ  ?= 20000x
 CHAOS ?= 10m
 
-.PHONY: help build demo test race lint fuzz bench replay chaos chaos-brief pgo mutants mutants-fit dashboard tools-test vulncheck check e2e-setup package release host-test clean
+.PHONY: help build demo test race lint fuzz bench replay chaos chaos-brief load-tools pgo mutants mutants-fit dashboard tools-test vulncheck check e2e-setup package release host-test clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 16
@@ -41,6 +41,10 @@ chaos: ## the router before engines that are killed, stopped and restarted, for 
 
 chaos-brief: ## the same for a minute, with the race detector in the router
 	$(GO) run ./bench/chaos -duration 60s -race $(ARGS)
+
+load-tools: build ## aiperf, guidellm and inference-perf against router and sim; installs them (8 GB) on the first run
+	@bash tools/loadtools.sh
+	$(GO) run ./bench/loadtools $(ARGS)
 
 pgo: ## bin/new.pgo, a profile for go build -pgo; not used, see docs/performance.md
 	@mkdir -p bin

@@ -131,6 +131,9 @@ func (h *Handler) conclude(ctx context.Context, c *call, err error) (abort bool)
 	case c.w.begun():
 		return !c.fault.told
 	default:
+		if c.fault.Body == nil && speaksAnthropic(c.r.URL.Path) {
+			c.fault.Body = c.fault.anthropicEnvelope()
+		}
 		c.fault.write(c.w)
 		return false
 	}

@@ -46,6 +46,7 @@ var allowed = map[string][]string{
 	"sim":              {},
 	"bench":            {"policy", "workers", "sim"},
 	"bench/chaos":      {"sim"},
+	"bench/loadtools":  {"sim"},
 	"bench/table":      {"bench", "policy"},
 	"bench/overhead":   {"exchange", "health", "policy", "workers", "golang.org/x/term"},
 }
