@@ -65,7 +65,7 @@ func newSimPair(t *testing.T, dialect string) *pair {
 		return p.newEngine(role, ports[0], []string{
 			*router, "sim", "--dialect", full, "--role", role, "--port", ports[0], "--bootstrap-port", ports[1], "--model", model,
 			"--block-size", map[string]string{"vllm": "32", "sglang": "1"}[dialect], "--kv-tokens", "23296", "--max-running", "16",
-			"--prefill-us-per-token", "100", "--decode-us-per-token", "10000", "--control",
+			"--prefill-us-per-token", "200", "--decode-us-per-token", "10000", "--control",
 		})
 	}
 	p.prefill, p.decode = make("prefill"), make("decode")

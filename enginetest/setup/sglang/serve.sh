@@ -13,7 +13,7 @@ how=(--disaggregation-mode "$role" --disaggregation-transfer-backend mooncake_tc
 case $role in
 prefill) ;;
 decode) how+=(--disaggregation-decode-retraction-backup none) ;;
-plain) how=() ;;
+plain) how=(--sleep-on-idle) ;;
 *) echo "role $role: want prefill, decode or plain" >&2; exit 2 ;;
 esac
 exec python -W ignore -m sglang.launch_server --model-path "$dir/model" --served-model-name smollm2 --host 127.0.0.1 --port "$port" \
