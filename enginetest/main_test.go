@@ -17,6 +17,7 @@ var (
 	only       = flag.String("only", "", "vllm or sglang, if not both")
 	full       = flag.Bool("full", false, "also what kills engines")
 	steps      = flag.String("steps", "", "words; only steps whose names have one of them, apart by commas")
+	attach     = flag.String("attach", "", "URLs of prefill, decode and plain engine that run already, apart by commas; nothing is killed then")
 	logs       = flag.String("logs", "", "where engines and routers write their logs; a directory that is removed unless told")
 	router     = flag.String("router", "", "the pdrouter to test; built unless told")
 )
@@ -112,5 +113,7 @@ func run(t *testing.T, p *pair) {
 	s.hostile()
 	s.refusals()
 	s.figures()
-	s.deaths()
+	if *attach == "" {
+		s.deaths()
+	}
 }

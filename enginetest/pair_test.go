@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -84,6 +85,12 @@ func newRealPair(t *testing.T, dialect string) *pair {
 	p.plain = p.prefill
 	if dialect == "sglang" { // its prefill engines answer nobody without a decode engine
 		p.plain = make("plain")
+	}
+	if *attach != "" {
+		urls := strings.Split(*attach, ",")
+		for i, e := range []*engine{p.prefill, p.decode, p.plain}[:len(urls)] {
+			e.url, e.command = urls[i], nil
+		}
 	}
 	p.newRouter(t)
 	return p

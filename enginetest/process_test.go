@@ -29,6 +29,9 @@ func (p *process) log() string { return filepath.Join(*logs, p.name+".log") }
 // start starts it; it ends with the test at the latest.
 func (p *process) start(t *testing.T) {
 	t.Helper()
+	if p.command == nil { // it runs already
+		return
+	}
 	out, err := os.OpenFile(p.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		t.Fatal(err)
