@@ -4,8 +4,9 @@ GO    ?= go
 TOOL  := $(GO) tool -modfile=tools/go.mod
 FUZZ  ?= 20000x
 CHAOS ?= 10m
+ENGINES ?= .cache/engines
 
-.PHONY: help build demo test race lint fuzz bench replay chaos chaos-brief load-tools pgo mutants mutants-fit dashboard tools-test vulncheck check e2e-setup package release host-test clean
+.PHONY: help build demo test race lint fuzz bench replay chaos chaos-brief load-tools pgo mutants mutants-fit dashboard tools-test vulncheck check e2e-setup package release host-test engine-test engine-test-full clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 16
@@ -76,6 +77,12 @@ release: ## the same for amd64 and arm64, with programs, SBOMs and checksums
 
 host-test: e2e-setup ## the package on a real systemd, booted in namespaces: start, restart, crash, upgrade, purge; as root
 	@bash tools/hosttest.sh
+
+engine-test: ## the router before real vLLM and SGLang pairs, installed into ENGINES (default .cache/engines); 3 GB of disk each
+	@bash tools/enginetest.sh $(ENGINES) $(ARGS)
+
+engine-test-full: ## the same, and what kills engines
+	@bash tools/enginetest.sh $(ENGINES) -full $(ARGS)
 
 check: build lint mutants-fit tools-test race chaos-brief host-test fuzz ## what CI runs
 

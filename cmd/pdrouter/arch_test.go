@@ -48,6 +48,7 @@ var allowed = map[string][]string{
 	"bench/chaos":      {"sim"},
 	"bench/loadtools":  {"sim"},
 	"bench/table":      {"bench", "policy"},
+	"enginetest":       {},
 	"bench/overhead":   {"exchange", "health", "policy", "workers", "golang.org/x/term"},
 }
 
