@@ -6,7 +6,7 @@ FUZZ  ?= 20000x
 CHAOS ?= 10m
 ENGINES ?= .cache/engines
 
-.PHONY: help build demo test race lint fuzz bench replay chaos chaos-brief load-tools pgo mutants mutants-fit dashboard tools-test vulncheck check e2e-setup package release host-test engine-test engine-test-full clean
+.PHONY: help build demo test race lint fuzz bench replay rivals chaos chaos-brief load-tools pgo mutants mutants-fit dashboard tools-test vulncheck check e2e-setup package release host-test engine-test engine-test-full clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 16
@@ -39,6 +39,9 @@ replay: ## policies on a virtual clock, beside what was to be reached; of Moonca
 
 chaos: ## the router before engines that are killed, stopped and restarted, for CHAOS (default 10m); ARGS='-seed N' repeats a run
 	$(GO) run ./bench/chaos -duration $(CHAOS) $(ARGS)
+
+rivals: build ## smg, sglang-router, vllm-router and ours on the same work: docs/benchmarks.md; ARGS='-only overhead,faults,routing -rounds 3'
+	$(GO) run ./bench/rivals $(ARGS)
 
 chaos-brief: ## the same for a minute, with the race detector in the router
 	$(GO) run ./bench/chaos -duration 60s -race $(ARGS)

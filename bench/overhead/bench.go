@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
@@ -24,7 +26,7 @@ func bench(ctx context.Context, opts options) error {
 	defer s.engines.stop()
 	show := progress{w: os.Stderr, rewrite: term.IsTerminal(int(os.Stderr.Fd()))}
 	show.line("measuring %s", s.router)
-	r := report{opts: opts}
+	r := report{opts: opts, after: map[string]float64{}}
 	if err := s.runRounds(ctx, &r, show); err != nil {
 		return err
 	}
@@ -61,17 +63,42 @@ func (s *stage) runRounds(ctx context.Context, r *report, show progress) error {
 			if w.name == held || !s.opts.wantsWorkload(w) {
 				continue
 			}
-			for i := range running {
-				sys := running[(round+i)%len(running)]
+			taking := running
+			if w.rate > 0 {
+				taking = append(slices.Clip(running), &system{process: s.engines, name: direct, addr: s.decodes[0]})
+			}
+			for i := range taking {
+				sys := taking[(round+i)%len(taking)]
 				show.line("round %d of %d: %s, %s", round+1, s.opts.rounds, w.name, sys.name)
 				got, err := s.measure(ctx, sys, w)
-				if err != nil {
-					return fmt.Errorf("%s on %s: %w", w.name, sys.name, err)
+				if err := r.take(sys, w, got, err); err != nil {
+					return err
 				}
-				r.add(sys.name, w, got)
 			}
 		}
 	}
+	for _, sys := range running {
+		now, _, err := sys.memory()
+		if err != nil {
+			return err
+		}
+		r.after[sys.name] = float64(now) / (1 << 20)
+	}
+	return nil
+}
+
+// take adds a sample, or says what a rival could not do; that ends no run.
+func (r *report) take(sys *system, w workload, got sample, err error) error {
+	if err == nil {
+		r.add(sys.name, w, got)
+		return nil
+	}
+	err = fmt.Errorf("%s on %s: %w", w.name, sys.name, err)
+	if !sys.stranger {
+		return err
+	}
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	r.failed = append(r.failed, line)
 	return nil
 }
 
@@ -83,11 +110,11 @@ func (s *stage) runOpen(ctx context.Context, r *report, show progress) error {
 	}
 	for _, name := range s.opts.systems() {
 		show.line("%d open streams: %s", s.opts.streams, name)
+		_, rival := rivals()[name]
 		got, err := s.measureOpen(ctx, name, w)
-		if err != nil {
-			return fmt.Errorf("open streams on %s: %w", name, err)
+		if err := r.take(&system{name: name, process: &process{stranger: rival}}, w, got, err); err != nil {
+			return err
 		}
-		r.add(name, w, got)
 	}
 	return nil
 }

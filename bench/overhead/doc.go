@@ -8,6 +8,8 @@
 //	two-leg  the least that sends two legs with http.Transport (twoleg.go)
 //	one-leg  httputil.ReverseProxy in front of decode alone (oneleg.go)
 //
+// and, with -rivals, other people's routers as they come (rival.go).
+//
 // It is no load test: latency and requests per second are those of a machine
 // that engines, proxy and clients share, good for comparing them and for
 // nothing else. What holds on another machine are the ratios of CPU.

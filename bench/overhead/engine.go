@@ -105,6 +105,9 @@ func (f *fleet) respond(conn net.Conn, role string, req *http.Request, body []by
 		return err
 	}
 	front, back := body[:min(256, len(body))], body[max(0, len(body)-1024):]
+	if !bytes.Contains(front, []byte(`"user":"`)) { // the body was made anew, with its keys in another order
+		front, back = body, body
+	}
 	if !bytes.Contains(back, f.key()) {
 		f.unhanded.Add(1)
 	} else if role == prefill {
@@ -133,8 +136,12 @@ func (f *fleet) key() []byte {
 
 // naming returns the name of the workload that a body belongs to.
 func naming(front []byte) string {
-	_, rest, _ := bytes.Cut(front, []byte(`"user":"`))
-	name, _, _ := bytes.Cut(rest, []byte(`"`))
+	if _, rest, ok := bytes.Cut(front, []byte(`"user":"`)); ok {
+		name, _, _ := bytes.Cut(rest, []byte(`"`))
+		return string(name)
+	}
+	_, rest, _ := bytes.Cut(front, []byte(`"content":"`)) // some routers leave out what they do not know
+	name, _, _ := bytes.Cut(rest, []byte(` `))
 	return string(name)
 }
 

@@ -48,6 +48,7 @@ func (l *load) close() {
 // many were sent before, and returns how long each took, sorted.
 func (l *load) run(more func(sent int) bool) ([]time.Duration, error) {
 	l.sent.Store(0)
+	l.forget()
 	took := make([][]time.Duration, len(l.clients))
 	var g errgroup.Group
 	for i, c := range l.clients {
@@ -77,8 +78,12 @@ type client struct {
 	in      *bufio.Reader
 	request []byte
 	want    int       // length of the answer's body
+	paced   bool      // chunks come one by one: what is between them is of interest
 	buf     []byte    // memory, used again
 	stream  io.Reader // set by open
+
+	first []time.Duration // from each request to the first byte of its answer's body
+	gaps  []time.Duration // between reads, if paced
 }
 
 func newClient(ctx context.Context, addr string, w workload, seed int) (*client, error) {
@@ -89,12 +94,13 @@ func newClient(ctx context.Context, addr string, w workload, seed int) (*client,
 	}
 	return &client{
 		conn: conn, in: bufio.NewReader(conn), buf: make([]byte, 4<<10),
-		request: w.request(addr, seed), want: w.bodySize(),
+		request: w.request(addr, seed), want: w.bodySize(), paced: w.every > 0,
 	}, nil
 }
 
 // once sends the request and reads the answer to its end.
 func (c *client) once() error {
+	last := time.Now()
 	answer, err := c.begin()
 	if err != nil {
 		return err
@@ -104,6 +110,9 @@ func (c *client) once() error {
 	for err == nil {
 		var read int
 		read, err = answer.Body.Read(c.buf)
+		if n == 0 || c.paced {
+			last = c.note(n == 0, last)
+		}
 		n += read
 	}
 	if !errors.Is(err, io.EOF) {
@@ -113,6 +122,17 @@ func (c *client) once() error {
 		return fmt.Errorf("answer has %d bytes, want %d", n, c.want)
 	}
 	return nil
+}
+
+// note keeps the time since last and returns the present.
+func (c *client) note(first bool, last time.Time) time.Time {
+	now := time.Now()
+	if first {
+		c.first = append(c.first, now.Sub(last))
+	} else {
+		c.gaps = append(c.gaps, now.Sub(last))
+	}
+	return now
 }
 
 // begin sends the request and reads the head of the answer.

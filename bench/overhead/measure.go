@@ -12,8 +12,10 @@ type sample struct {
 	elapsed  time.Duration
 	cpu      time.Duration // of the system's process
 	p50, p99 time.Duration
-	rss      int64 // bytes, at the end
-	peak     int64 // bytes
+	ttft     [2]time.Duration // its p50 and p99
+	itl      [2]time.Duration // likewise, of chunks that come one by one
+	rss      int64            // bytes, at the end
+	peak     int64            // bytes
 }
 
 // measure runs a workload on a system for the time that the options say.
@@ -32,7 +34,7 @@ func (s *stage) measure(ctx context.Context, sys *system, w workload) (sample, e
 	if _, err := l.run(func(sent int) bool { return sent < warm }); err != nil {
 		return sample{}, sys.explain(err)
 	}
-	got, err := s.timed(ctx, sys, l)
+	got, err := s.timed(ctx, sys, l, w)
 	if err != nil {
 		return sample{}, sys.explain(err)
 	}
@@ -40,15 +42,14 @@ func (s *stage) measure(ctx context.Context, sys *system, w workload) (sample, e
 }
 
 // timed runs the load and looks at the system's process before and after.
-func (s *stage) timed(ctx context.Context, sys *system, l *load) (sample, error) {
+func (s *stage) timed(ctx context.Context, sys *system, l *load, w workload) (sample, error) {
 	sys.forgetPeak()
 	before, err := sys.cpu()
 	if err != nil {
 		return sample{}, err
 	}
 	began := time.Now()
-	until := began.Add(s.opts.duration)
-	took, err := l.run(func(int) bool { return ctx.Err() == nil && time.Now().Before(until) })
+	took, err := s.drive(ctx, l, w)
 	if err != nil {
 		return sample{}, err
 	}
@@ -56,6 +57,7 @@ func (s *stage) timed(ctx context.Context, sys *system, l *load) (sample, error)
 		return sample{}, err
 	}
 	got := sample{requests: len(took), elapsed: time.Since(began), p50: quantile(took, 50), p99: quantile(took, 99)}
+	got.ttft, got.itl = l.quantiles()
 	after, err := sys.cpu()
 	if err != nil {
 		return sample{}, err
@@ -65,12 +67,21 @@ func (s *stage) timed(ctx context.Context, sys *system, l *load) (sample, error)
 	return got, err
 }
 
+// drive runs the load for the time that the options say.
+func (s *stage) drive(ctx context.Context, l *load, w workload) ([]time.Duration, error) {
+	if w.rate > 0 {
+		return l.runAt(ctx, w.rate, steadyTime)
+	}
+	until := time.Now().Add(s.opts.duration)
+	return l.run(func(int) bool { return ctx.Err() == nil && time.Now().Before(until) })
+}
+
 // checkLegs reports legs that are missing, or that were not handed off. A
 // client may have its answer before the last prefill leg is counted, so it
 // looks more than once.
 func (s *stage) checkLegs(ctx context.Context, system string, requests int, before counts) error {
 	want := counts{Prefill: before.Prefill + int64(requests), Decode: before.Decode + int64(requests), Plain: before.Plain}
-	if system == oneLeg {
+	if system == oneLeg || system == direct {
 		want = counts{Prefill: before.Prefill, Decode: before.Decode, Plain: before.Plain + int64(requests)}
 	}
 	tick := time.NewTicker(20 * time.Millisecond)

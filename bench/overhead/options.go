@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ type options struct {
 	concurrency int
 	streams     int      // held open for the memory figure
 	only        []string // names of workloads and systems; empty: all
+	rivals      string   // folder of their virtual environments; empty: none are run
 	json        bool
 }
 
@@ -32,6 +34,7 @@ func parseOptions(args []string) (options, error) {
 	set.IntVar(&o.concurrency, "c", 16, "requests at a time")
 	set.IntVar(&o.streams, "streams", 1000, "streams that are held open to see the memory")
 	set.StringVar(&only, "only", "", "run no other workloads or systems than these, by `name,...`: "+strings.Join(names(), ", "))
+	set.StringVar(&o.rivals, "rivals", "", "other people's routers too, from their virtual environments in this `folder`, as make rivals makes them")
 	set.BoolVar(&o.json, "json", false, "print JSON instead of a table")
 	if err := set.Parse(args); err != nil {
 		return o, err
@@ -93,8 +96,11 @@ func work() []string {
 // systems returns the systems asked for, in the order of the report.
 func (o options) systems() []string {
 	return slices.DeleteFunc(systems(), func(s string) bool {
-		return !o.wants(s, systems()) || (s == floor || s == pooled) && o.dialect != sglang
+		speaks, rival := rivals()[s]
+		return !o.wants(s, systems()) || (s == floor || s == pooled) && o.dialect != sglang || rival && (o.rivals == "" || speaks != o.dialect)
 	})
 }
 
-func systems() []string { return []string{router, pooled, floor, twoLeg, oneLeg} }
+func systems() []string {
+	return append([]string{router, pooled, floor, twoLeg, oneLeg}, slices.Sorted(maps.Keys(rivals()))...)
+}

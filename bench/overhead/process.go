@@ -17,6 +17,8 @@ import (
 type process struct {
 	cmd *exec.Cmd
 	log string // path
+
+	stranger bool // no program of ours: it may have children, and threads that end
 }
 
 // start runs a command until stop is called, ctx ends or we die.
@@ -39,6 +41,11 @@ func start(ctx context.Context, dir, exe string, args ...string) (*process, erro
 
 // stop kills the process: what it has in flight does not matter.
 func (p *process) stop() {
+	if p.stranger {
+		for _, pid := range p.tree() {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+		}
+	}
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait() // it says that it was killed
 }
@@ -56,6 +63,9 @@ func (p *process) explain(err error) error {
 // used. It is the scheduler's own account, in nanoseconds; /proc/PID/stat has
 // the same sum in hundredths of a second. Go ends no thread, so none is missed.
 func (p *process) cpu() (time.Duration, error) {
+	if p.stranger {
+		return p.treeCPU()
+	}
 	threads, err := filepath.Glob(p.path("task/*/schedstat"))
 	if err != nil || len(threads) == 0 {
 		return 0, errors.Join(errors.New("read CPU time: the process has no threads"), err)
@@ -79,10 +89,19 @@ func (p *process) cpu() (time.Duration, error) {
 // memory returns what the process has of memory, and the most that it had
 // since forgetPeak, in bytes.
 func (p *process) memory() (now, peak int64, err error) {
+	if p.stranger {
+		return p.treeMemory()
+	}
 	text, err := p.proc("status")
 	if err != nil {
 		return 0, 0, err
 	}
+	now, peak = resident(text)
+	return now, peak, nil
+}
+
+// resident returns what a status page of /proc says of memory.
+func resident(text []byte) (now, peak int64) {
 	for line := range strings.Lines(string(text)) {
 		name, value, _ := strings.Cut(line, ":")
 		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
@@ -94,7 +113,7 @@ func (p *process) memory() (now, peak int64, err error) {
 			peak = kb << 10
 		}
 	}
-	return now, peak, nil
+	return now, peak
 }
 
 // forgetPeak makes the peak what there is now.

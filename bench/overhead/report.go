@@ -15,6 +15,8 @@ type report struct {
 	opts     options
 	rows     []*row // in the order in which they first came
 	choosing []choosing
+	after    map[string]float64 // RSS of each system when all rounds are over, in MB
+	failed   []string           // what rivals could not do
 }
 
 // A row is all samples of one workload on one system.
@@ -66,6 +68,8 @@ type result struct {
 	Ratios   map[string]float64 `json:"cpu_ratio"` // to each baseline that was run
 	P50      float64            `json:"p50_ms"`
 	P99      float64            `json:"p99_ms"`
+	TTFT     [2]float64         `json:"ttft_ms"`        // p50 and p99
+	ITL      [2]float64         `json:"itl_ms"`         // likewise, of paced chunks
 	Rate     float64            `json:"requests_per_s"` // or tokens
 	RSS      float64            `json:"rss_mb"`
 	Peak     float64            `json:"peak_rss_mb"`
@@ -75,7 +79,7 @@ type result struct {
 func (r *report) results() []result {
 	var all []result
 	for _, w := range workloads() {
-		for _, system := range systems() {
+		for _, system := range append(systems(), direct) {
 			if o := r.find(w.name, system); o != nil {
 				all = append(all, r.result(o))
 			}
@@ -96,6 +100,10 @@ func (r *report) result(o *row) result {
 		RSS:      o.median(func(s sample) float64 { return float64(s.rss) / (1 << 20) }),
 		Peak:     o.median(func(s sample) float64 { return float64(s.peak) / (1 << 20) }),
 	}
+	for i := range 2 {
+		out.TTFT[i] = o.median(func(s sample) float64 { return s.ttft[i].Seconds() * 1e3 })
+		out.ITL[i] = o.median(func(s sample) float64 { return s.itl[i].Seconds() * 1e3 })
+	}
 	for _, s := range o.samples {
 		out.Requests += s.requests
 	}
@@ -113,6 +121,7 @@ func (r *report) writeJSON(w io.Writer) error {
 	return out.Encode(map[string]any{
 		"dialect": r.opts.dialect, "concurrency": r.opts.concurrency, "rounds": r.opts.rounds,
 		"duration_s": r.opts.duration.Seconds(), "streams": r.opts.streams, "results": r.results(), "choosing": r.choosing, "goals": r.goals(),
+		"after_mb": r.after, "failed": r.failed,
 	})
 }
 

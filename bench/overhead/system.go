@@ -89,7 +89,11 @@ func (s *stage) start(ctx context.Context, name string) (*system, error) {
 	}
 	sys := &system{name: name, addr: addrs[0]}
 	prefills, decodes := strings.Join(s.prefills, ","), strings.Join(s.decodes, ",")
-	if name == router {
+	patience := 10 * time.Second
+	if _, ok := rivals()[name]; ok {
+		patience = time.Minute // some look at their workers rarely
+		sys.process, err = s.startRival(ctx, name, addrs[0], addrs[1])
+	} else if name == router {
 		sys.process, err = start(ctx, s.dir, s.router, s.routerArgs(addrs[0], addrs[1])...)
 	} else {
 		sys.process, err = start(ctx, s.dir, s.self, "proxy", name, sys.addr, s.opts.dialect, prefills, decodes)
@@ -97,7 +101,7 @@ func (s *stage) start(ctx context.Context, name string) (*system, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := sys.await(ctx); err != nil {
+	if err := sys.await(ctx, patience); err != nil {
 		sys.stop()
 		return nil, sys.explain(fmt.Errorf("start %s: %w", name, err))
 	}
@@ -118,8 +122,8 @@ func (s *stage) routerArgs(data, metrics string) []string {
 }
 
 // await returns when the system answers.
-func (s *system) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, 10*time.Second, errors.New("it does not answer within 10 s"))
+func (s *system) await(ctx context.Context, patience time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it does not answer within %v", patience))
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

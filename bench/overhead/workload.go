@@ -13,10 +13,15 @@ type workload struct {
 	prompt int           // size of the prompt, in bytes
 	chunks int           // of a streamed answer; 0: one JSON value
 	every  time.Duration // from one chunk to the next; 0: as fast as they are taken
+	rate   int           // requests per second, whatever the answers take; 0: one after the other
 }
 
 // held is the workload whose streams do not end while they are measured.
 const held = "open"
+
+// steady is the workload whose requests come at a rate. It is sent to an engine
+// too, past all systems, so that what a system adds can be told.
+const steady = "steady"
 
 // workloads returns all of them. In "stream" the chunks come as fast as they
 // are taken, so that a proxy reads several at once; in "paced" each comes by
@@ -28,6 +33,7 @@ func workloads() []workload {
 		{name: "1mb", title: "1 MB prompt, JSON answer", prompt: 1 << 20},
 		{name: "stream", title: "1 KB prompt, stream of 256 chunks", prompt: 1 << 10, chunks: 256},
 		{name: "paced", title: "1 KB prompt, 64 chunks, one every 5 ms", prompt: 1 << 10, chunks: 64, every: 5 * time.Millisecond},
+		{name: steady, title: "1 KB prompt, stream of 16 chunks, 200 requests a second", prompt: 1 << 10, chunks: 16, rate: 200},
 		{name: held, title: "open streams, a token per second", prompt: 1 << 10, chunks: 3600, every: time.Second},
 	}
 }
@@ -43,14 +49,14 @@ func findWorkload(name string) (workload, error) {
 
 // request returns a whole HTTP request. The seed makes the prompts of two
 // clients differ from the first word on. Engines find the workload's name in
-// "user" (see naming).
+// "user" or before the prompt (see naming).
 func (w workload) request(host string, seed int) []byte {
 	stream := ""
 	if w.chunks > 0 {
 		stream = `"stream":true,`
 	}
-	body := fmt.Sprintf(`{"model":%q,%q:%q,%s"max_tokens":256,"temperature":0.7,"messages":[{"role":"user","content":"%s"}]}`,
-		model, "user", w.name, stream, prose(w.prompt, seed))
+	body := fmt.Sprintf(`{"model":%q,%q:%q,%s"max_tokens":256,"temperature":0.7,"messages":[{"role":"user","content":"%s %s"}]}`,
+		model, "user", w.name, stream, w.name, prose(w.prompt-len(w.name)-1, seed))
 	return fmt.Appendf(nil, "POST /v1/chat/completions HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 		host, len(body), body)
 }
