@@ -4,8 +4,9 @@ GO    ?= go
 TOOL  := $(GO) tool -modfile=tools/go.mod
 FUZZ  ?= 20000x
 CHAOS ?= 10m
+ENGINES ?= .cache/engines
 
-.PHONY: help build demo test race lint fuzz bench replay rivals chaos chaos-brief pgo mutants mutants-fit dashboard tools-test vulncheck check e2e-setup package release host-test clean
+.PHONY: help build demo test race lint fuzz bench replay rivals chaos chaos-brief load-tools pgo mutants mutants-fit dashboard tools-test vulncheck check e2e-setup package release host-test engine-test engine-test-full clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /  \1\t/' | expand -t 16
@@ -45,6 +46,10 @@ rivals: build ## smg, sglang-router, vllm-router and ours on the same work: docs
 chaos-brief: ## the same for a minute, with the race detector in the router
 	$(GO) run ./bench/chaos -duration 60s -race $(ARGS)
 
+load-tools: build ## aiperf, guidellm and inference-perf against router and sim; installs them (8 GB) on the first run
+	@bash tools/loadtools.sh
+	$(GO) run ./bench/loadtools $(ARGS)
+
 pgo: ## bin/new.pgo, a profile for go build -pgo; not used, see docs/performance.md
 	@mkdir -p bin
 	$(GO) test -run '^$$' -bench Overhead -benchtime 3s -cpuprofile $(CURDIR)/bin/new.pgo -o bin/overhead.test ./cmd/pdrouter
@@ -75,6 +80,12 @@ release: ## the same for amd64 and arm64, with programs, SBOMs and checksums
 
 host-test: e2e-setup ## the package on a real systemd, booted in namespaces: start, restart, crash, upgrade, purge; as root
 	@bash tools/hosttest.sh
+
+engine-test: ## the router before real vLLM and SGLang pairs, installed into ENGINES (default .cache/engines); 3 GB of disk each
+	@bash tools/enginetest.sh $(ENGINES) $(ARGS)
+
+engine-test-full: ## the same, and what kills engines
+	@bash tools/enginetest.sh $(ENGINES) -full $(ARGS)
 
 check: build lint mutants-fit tools-test race chaos-brief host-test fuzz ## what CI runs
 

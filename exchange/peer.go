@@ -135,8 +135,21 @@ func (p *Peer) connection(ctx context.Context) (*conn, error) {
 	return c, nil
 }
 
-// dial opens a connection, TLS included.
-func (p *Peer) dial(ctx context.Context) (*conn, error) {
+// dial opens a connection, on a stack of its own: the dialer's calls are deep,
+// and the caller's stack, which may be an open stream's for hours, would stay as
+// large as they made it.
+func (p *Peer) dial(ctx context.Context) (c *conn, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c, err = p.connect(ctx)
+	}()
+	<-done // connect ends when ctx does
+	return c, err
+}
+
+// connect opens a connection, TLS included.
+func (p *Peer) connect(ctx context.Context) (*conn, error) {
 	// The dialer is not shown the caller's deadline. It would set it on the
 	// socket, where it passes a moment before ctx ends, and for that moment the
 	// worker would seem to be at fault.

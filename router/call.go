@@ -51,21 +51,26 @@ type call struct {
 // answers errors and the one place that logs a request.
 func (h *Handler) answering(route *metrics.Route, serve func(*call) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		cfg := h.standing.Load()
-		c := &call{cfg: cfg, w: newClient(w, r, cfg.ClientStall), r: r, began: time.Now()}
-		c.id = cfg.requestID(r)
+		c := h.newCall(w, r)
 		route.Arrived()
-		c.rec = h.book.Begin(c.began, c.id)
 		defer h.closeRecord(c) // also after a panic that ends the connection
 		defer h.freeBody(c)
-		w.Header()["X-Request-Id"] = []string{c.id}
-
 		abort := h.conclude(r.Context(), c, c.run(serve))
 		h.account(c, route)
 		if abort {
 			c.abort()
 		}
 	}
+}
+
+//go:noinline
+func (h *Handler) newCall(w http.ResponseWriter, r *http.Request) *call {
+	cfg := h.standing.Load()
+	c := &call{cfg: cfg, w: newClient(w, r, cfg.ClientStall), r: r, began: time.Now()}
+	c.id = cfg.requestID(r)
+	c.rec = h.book.Begin(c.began, c.id)
+	w.Header()["X-Request-Id"] = []string{c.id}
+	return c
 }
 
 // run calls serve. A panic in it is an error like any other that nobody
@@ -126,6 +131,9 @@ func (h *Handler) conclude(ctx context.Context, c *call, err error) (abort bool)
 	case c.w.begun():
 		return !c.fault.told
 	default:
+		if c.fault.Body == nil && speaksAnthropic(c.r.URL.Path) {
+			c.fault.Body = c.fault.anthropicEnvelope()
+		}
 		c.fault.write(c.w)
 		return false
 	}

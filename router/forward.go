@@ -46,6 +46,7 @@ func notServed(path, dialect string) *Error {
 	return &Error{
 		Status: http.StatusNotImplemented, Code: "not_implemented",
 		Message: fmt.Sprintf("The engines do not serve %s, dialect %s.", path, dialect),
+		Header:  neverAgain(),
 	}
 }
 

@@ -135,7 +135,7 @@ func (g *gate) openLocked(first []byte) error {
 		return errShut
 	}
 	g.begin()
-	err := g.to.send(first)
+	err := g.to.sendFirst(first)
 	if err == nil {
 		g.memory.put(g.held)
 	}

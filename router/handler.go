@@ -145,23 +145,34 @@ func (h *Handler) RetryBudget() float64 { return h.budget.left() }
 // complete returns the handler of an endpoint that is handed off.
 func (h *Handler) complete(endpoint transfer.Endpoint) func(*call) error {
 	return func(c *call) error {
-		c.keep = true
-		c.rec.Is(endpointLabel(endpoint))
-		c.trace = h.tracer.Begin(traceHeaders(c.r))
-		req, err := h.readRequest(c, endpoint)
+		req, err := h.accept(c, endpoint)
 		if err != nil {
-			if _, ok := errors.AsType[*transfer.BadRequest](err); ok {
-				h.met.BootstrapFailed()
-			}
 			return err
 		}
-		c.model, c.streaming = h.modelOf(req), req.Stream()
 		work, err := h.admit(c, req)
 		if err == nil {
 			err = h.runAttempts(c, req)
 		}
 		return h.ended(c, work, err)
 	}
+}
+
+// accept reads a request that is to be handed off.
+//
+//go:noinline
+func (h *Handler) accept(c *call, endpoint transfer.Endpoint) (*transfer.Request, error) {
+	c.keep = true
+	c.rec.Is(endpointLabel(endpoint))
+	c.trace = h.tracer.Begin(traceHeaders(c.r))
+	req, err := h.readRequest(c, endpoint)
+	if err != nil {
+		if _, ok := errors.AsType[*transfer.BadRequest](err); ok {
+			h.met.BootstrapFailed()
+		}
+		return nil, err
+	}
+	c.model, c.streaming = h.modelOf(req), req.Stream()
+	return req, nil
 }
 
 // ended counts how a request ended, and tells a client whose stream has begun

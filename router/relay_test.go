@@ -209,7 +209,7 @@ func TestClientStalls(t *testing.T) {
 // time than it may stall.
 func TestSlowClient(t *testing.T) {
 	big := `{"choices":[{"message":{"content":"` + strings.Repeat("x", 8<<20) + `"}}]}`
-	f := newFleet(t, "sglang", reply(200, chatAnswer), reply(200, big), func(c *Config) { c.ClientStall = 200 * time.Millisecond })
+	f := newFleet(t, "sglang", reply(200, chatAnswer), reply(200, big), func(c *Config) { c.ClientStall = 800 * time.Millisecond })
 	conn := f.dial(t, "/v1/chat/completions", chatRequest)
 	conn.(*net.TCPConn).SetReadBuffer(256 << 10)
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -217,7 +217,7 @@ func TestSlowClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(30 * time.Millisecond)
 	defer tick.Stop()
 	n, buf := 0, make([]byte, 128<<10)
 	for err == nil {

@@ -76,30 +76,17 @@ type trial struct {
 }
 
 // runAttempts runs the request on one pair, and as long as it may help on
-// others.
+// others. An open stream waits here below: what needs much of the stack is done
+// in functions that have returned by then.
 func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
-	t := trial{h: h, call: c, req: req, need: h.need(c, req)}
+	t := h.newTrial(c, req)
 	defer h.freePrint(c)
-	t.recordNeed()
-	h.budget.earn()
 	var last *Error
 	for {
-		asked := time.Now()
-		t.need.Explain.Reset()
-		err := h.registry.Lease(c.r.Context(), t.need, &t.pair)
-		waited := time.Since(asked)
-		t.countWait(waited, err)
-		switch {
-		case err == nil:
-		case drained(c.r.Context()):
-			return shuttingDown()
-		case last != nil && c.r.Context().Err() == nil:
-			return t.gaveUp(last) // it says more than that nobody is left
-		default:
+		if err := t.lease(last); err != nil {
 			return err
 		}
-		t.recordLease(asked.Add(waited), waited)
-		err = h.attempt(c, req, &t.pair)
+		err := h.attempt(c, req, &t.pair)
 		c.recordOver(err)
 		if last = t.again(err); last == nil {
 			return err
@@ -112,6 +99,38 @@ func (h *Handler) runAttempts(c *call, req *transfer.Request) error {
 			return err
 		}
 	}
+}
+
+//go:noinline
+func (h *Handler) newTrial(c *call, req *transfer.Request) *trial {
+	t := &trial{h: h, call: c, req: req, need: h.need(c, req)}
+	t.recordNeed()
+	h.budget.earn()
+	return t
+}
+
+// lease waits for a pair. It returns the error to end with if there is none;
+// last is what the attempt before came to.
+//
+//go:noinline
+func (t *trial) lease(last *Error) error {
+	asked := time.Now()
+	t.need.Explain.Reset()
+	ctx := t.call.r.Context()
+	err := t.h.registry.Lease(ctx, t.need, &t.pair)
+	waited := time.Since(asked)
+	t.countWait(waited, err)
+	switch {
+	case err == nil:
+	case drained(ctx):
+		return shuttingDown()
+	case last != nil && ctx.Err() == nil:
+		return t.gaveUp(last) // it says more than that nobody is left
+	default:
+		return err
+	}
+	t.recordLease(asked.Add(waited), waited)
+	return nil
 }
 
 // countWait counts how long the request waited for a pair, and what came of it.

@@ -209,5 +209,10 @@ func notCarried(path, dialect string) error {
 	return &Error{
 		Status: http.StatusNotImplemented, Code: "not_implemented",
 		Message: fmt.Sprintf("%s is not carried with prefill and decode apart%s.", path, dialect),
+		Header:  neverAgain(),
 	}
 }
+
+// neverAgain tells OpenAI's and Anthropic's clients, which send what got a 5xx
+// twice more, that it is of no use.
+func neverAgain() http.Header { return http.Header{"X-Should-Retry": {"false"}} }

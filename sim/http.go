@@ -170,7 +170,9 @@ func (e *Engine) disconnectDelay(generating bool) time.Duration {
 	case e.cfg.DisconnectDelay > 0:
 		return e.cfg.DisconnectDelay
 	case e.cfg.Dialect == VLLMNixl:
-		return 200 * time.Millisecond
+		// It is told at once, and looks before it makes use of a step, so that a
+		// prompt whose client left while it was computed is held for nobody.
+		return 10 * time.Millisecond
 	case generating:
 		return time.Second
 	}

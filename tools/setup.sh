@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes what the tests need beside Go: a Python virtual environment (.venv) with
-# the official OpenAI client and uvicorn, the npm client in .cache/node, and
+# the official clients and uvicorn, the npm client in .cache/node, and
 # Debian's Prometheus in .cache/prometheus (unpacked, not installed: nothing is
 # started). What cannot be had is said, and the tests that need it are skipped;
 # with CI=true they fail.
@@ -19,6 +19,9 @@ if [ ! -f .venv/ok ] || ! cmp -s .venv/ok "$wanted/requirements.txt"; then
   else
     echo "setup: no Python environment; tests with uvicorn and the Python client are skipped"
   fi
+fi
+if have apt-get && [ "$(id -u)" = 0 ] && ! have curl; then
+  apt-get update -qq && apt-get install -y -qq curl || echo "setup: curl could not be installed"
 fi
 if have apt-get && [ "$(id -u)" = 0 ] && ! have npm; then
   apt-get update -qq && apt-get install -y -qq nodejs npm || echo "setup: npm could not be installed"

@@ -97,10 +97,10 @@ func work() []string {
 func (o options) systems() []string {
 	return slices.DeleteFunc(systems(), func(s string) bool {
 		speaks, rival := rivals()[s]
-		return !o.wants(s, systems()) || s == floor && o.dialect != sglang || rival && (o.rivals == "" || speaks != o.dialect)
+		return !o.wants(s, systems()) || (s == floor || s == pooled) && o.dialect != sglang || rival && (o.rivals == "" || speaks != o.dialect)
 	})
 }
 
 func systems() []string {
-	return append([]string{router, floor, twoLeg, oneLeg}, slices.Sorted(maps.Keys(rivals()))...)
+	return append([]string{router, pooled, floor, twoLeg, oneLeg}, slices.Sorted(maps.Keys(rivals()))...)
 }

@@ -17,6 +17,7 @@ import (
 const (
 	router = "router"
 	floor  = "floor"
+	pooled = "pooled"
 	twoLeg = "two-leg"
 	oneLeg = "one-leg"
 )
@@ -74,6 +75,8 @@ func newBaseline(name, dialect string, prefills, decodes []string) (http.Handler
 	switch name {
 	case floor:
 		return newFloor(prefills, decodes)
+	case pooled:
+		return newPooled(prefills, decodes), nil
 	case twoLeg:
 		return newTwoLeg(dialect, prefills, decodes), nil
 	case oneLeg:

@@ -46,8 +46,10 @@ var allowed = map[string][]string{
 	"sim":              {},
 	"bench":            {"policy", "workers", "sim"},
 	"bench/chaos":      {"sim"},
+	"bench/loadtools":  {"sim"},
 	"bench/rivals":     {"sim"},
 	"bench/table":      {"bench", "policy"},
+	"enginetest":       {},
 	"bench/overhead":   {"exchange", "health", "policy", "workers", "golang.org/x/term"},
 }
 

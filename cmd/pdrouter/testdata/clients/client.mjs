@@ -1,46 +1,62 @@
-// The official npm client, as its users write it: usage: client.mjs BASE_URL MODEL PROMPT.
-// Prints one JSON object with what it was answered.
+// The official npm client, told by lines of JSON on stdin what to ask.
+// Orders and answers are those of client.py.
+import readline from "node:readline";
 import OpenAI from "openai";
 
-const [base, model, prompt] = process.argv.slice(2);
-const client = new OpenAI({ baseURL: base, apiKey: "key", maxRetries: 0, timeout: 30_000 });
-const messages = [{ role: "user", content: prompt }];
+const names = { max_retries: "maxRetries", api_key: "apiKey", timeout: "timeout" };
 
-const whole = await client.chat.completions.create({ model, messages, max_tokens: 12 });
-const parts = [];
-let usage = null;
-for await (const chunk of await client.chat.completions.create({
-  model, messages, max_tokens: 12, stream: true, stream_options: { include_usage: true },
-})) {
-  const content = chunk.choices[0]?.delta?.content;
-  if (content) parts.push(content);
-  if (chunk.usage) usage = chunk.usage.completion_tokens;
-}
-const completion = await client.completions.create({ model, prompt, max_tokens: 12 });
-const textParts = [];
-for await (const chunk of await client.completions.create({ model, prompt, max_tokens: 12, stream: true })) {
-  textParts.push(chunk.choices[0].text);
-}
-
-async function code(status, options) {
-  try {
-    await client.chat.completions.create({ messages, ...options });
-  } catch (e) {
-    if (e.status === status) return e.code;
+// take adds what an answer, or one chunk of it, says.
+function take(got, answer) {
+  if (answer.usage) got.usage = answer.usage.completion_tokens;
+  for (const choice of answer.choices) {
+    const said = choice.delta ?? choice.message;
+    const text = said ? said.content : choice.text;
+    if (text) got.parts.push(text);
+    for (const call of said?.tool_calls ?? []) {
+      got.tool = call.function.name ?? got.tool;
+      got.arguments += call.function.arguments ?? "";
+    }
+    got.finish = choice.finish_reason ?? got.finish;
   }
-  return null;
 }
 
-const models = [];
-for await (const m of client.models.list()) models.push(m.id);
+async function ask(client, order, got) {
+  if (order.endpoint === "models") {
+    for await (const m of client.models.list()) got.parts.push(m.id);
+    return;
+  }
+  const controller = new AbortController();
+  if (order.cancel) fetch(order.cancel).then(() => controller.abort());
+  const place = order.endpoint === "completions" ? client.completions : client.chat.completions;
+  const answer = await place.create({ ...order.body, ...order.extra }, { signal: controller.signal });
+  if (!order.body.stream) return take(got, answer);
+  for await (const chunk of answer) {
+    take(got, chunk);
+    if (order.leave && got.parts.length === order.leave) controller.abort();
+  }
+}
 
-console.log(JSON.stringify({
-  models,
-  chat: whole.choices[0].message.content,
-  chat_stream: parts,
-  usage,
-  completion: completion.choices[0].text,
-  completion_stream: textParts,
-  unknown_model: await code(404, { model: "nobody" }),
-  several: await code(400, { model, n: 2 }),
-}));
+async function run(order) {
+  const got = { parts: [], usage: null, tool: null, arguments: "", finish: null, error: null };
+  const options = { baseURL: order.base, apiKey: "key", timeout: 30_000 };
+  for (const [name, value] of Object.entries(order.client ?? {})) {
+    options[names[name]] = name === "timeout" ? value * 1000 : value;
+  }
+  const begin = performance.now();
+  try {
+    await ask(new OpenAI(options), order, got);
+  } catch (e) {
+    if (!(e instanceof OpenAI.OpenAIError)) throw e;
+    got.error = {
+      type: e.constructor.name, api: e instanceof OpenAI.APIError, status: e.status ?? 0,
+      code: e.code ?? null, message: e.error?.message ?? null,
+    };
+  }
+  got.seconds = (performance.now() - begin) / 1000;
+  return got;
+}
+
+for await (const line of readline.createInterface({ input: process.stdin })) {
+  console.log(JSON.stringify(await run(JSON.parse(line))));
+}
+process.exit(0); // a fetch that was never answered would keep it
