@@ -20,8 +20,9 @@ func (s *suite) crowd() {
 	s.step("200 requests of 16 clients are all right", func(t *testing.T) string {
 		const clients, requests, kinds = 16, 200, 25
 		bodies, want := make([]object, kinds), make([]answer, kinds)
+		lengths := rand.New(rand.NewPCG(9, 9))
 		for i := range bodies {
-			bodies[i] = completion(story(2000+i, 1+rand.IntN(40)*(i%5)), 2+i%4)
+			bodies[i] = completion(story(2000+i, 1+lengths.IntN(40)*(i%5)), 2+i%4)
 			if s.real {
 				want[i] = say(t, s.ask(completions, bodies[i]))
 			} else {
@@ -31,6 +32,8 @@ func (s *suite) crowd() {
 		first := s.settled(t)
 		began := time.Now()
 		var next, wrong atomic.Int64
+		var mu sync.Mutex
+		others := map[int][]string{} // by prompt: texts that differ
 		var all sync.WaitGroup
 		for range clients {
 			all.Go(func() {
@@ -41,9 +44,14 @@ func (s *suite) crowd() {
 						body = streamed(body)
 					}
 					got, err := read(s.ask(completions, body))
-					if err != nil || !slices.Equal(got.texts, want[n].texts) {
+					switch {
+					case err != nil || len(got.texts) != 1:
 						wrong.Add(1)
-						t.Errorf("request %d: %q, want %q: %v", i, got.texts, want[n].texts, err)
+						t.Errorf("request %d: %q: %v", i, got.texts, err)
+					case got.texts[0] != want[n].texts[0]:
+						mu.Lock()
+						others[n] = append(others[n], got.texts[0])
+						mu.Unlock()
 					}
 				}
 			})
@@ -51,6 +59,7 @@ func (s *suite) crowd() {
 		all.Wait()
 		took := time.Since(began).Seconds()
 		last := s.settled(t)
+		ties, widest := s.ties(t, bodies, want, others)
 		if n := last.handoffs - first.handoffs; n != requests {
 			t.Errorf("the router counts %v hand-offs", n)
 		}
@@ -58,8 +67,28 @@ func (s *suite) crowd() {
 			t.Errorf("decode computed %v tokens", last.computed-first.computed)
 		}
 		eventually(t, 5*time.Second, s.atRest)
-		return fmt.Sprintf("%d wrong, %.1f requests/s, %.1f MB came over, 0 tokens computed on decode", wrong.Load(), requests/took, last.megabytes-first.megabytes)
+		return fmt.Sprintf("%d failed, %d ties (at most %.3f apart), %.1f requests/s, %.1f MB came over", wrong.Load(), ties, widest, requests/took, last.megabytes-first.megabytes)
 	})
+}
+
+// ties wants each text that was another in the crowd to be one of two between
+// which the engine hardly decides. Only SGLang, in bfloat16, has such.
+func (s *suite) ties(t *testing.T, bodies []object, want []answer, others map[int][]string) (n int, widest float64) {
+	t.Helper()
+	for i, texts := range others {
+		for _, text := range slices.Compact(slices.Sorted(slices.Values(texts))) {
+			gap, err := 0.0, fmt.Errorf("%s has no ties", s.name)
+			if s.real && s.dialect == "sglang" {
+				gap, err = s.tie(bodies[i], text)
+			}
+			if err != nil {
+				t.Errorf("prompt %d in the crowd: %q, alone %q: %v", i, text, want[i].texts, err)
+			}
+			widest = max(widest, gap)
+		}
+		n += len(texts)
+	}
+	return n, widest
 }
 
 // departures has clients leave at all moments.
