@@ -121,7 +121,7 @@ func (s *suite) extras(t *testing.T) string {
 	}
 	figures := fmt.Sprintf("%d logprobs; tools taken", a.tokens)
 	if s.dialect == "vllm" { // our SGLang has no grammar to force a call by
-		forced := with(body, object{"tool_choice": object{"type": "function", "function": object{"name": "weather"}}})
+		forced := with(body, object{"max_tokens": 64, "tool_choice": object{"type": "function", "function": object{"name": "weather"}}})
 		for _, b := range []object{forced, streamed(forced)} {
 			if r := s.ask(chat, b); r.status != http.StatusOK || !strings.Contains(r.body, `"name":"weather"`) {
 				t.Errorf("a call that was forced: %v", r)
