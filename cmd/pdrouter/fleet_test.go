@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -200,15 +199,4 @@ func missing(t *testing.T, what string) {
 		t.Fatal(what)
 	}
 	t.Skip(what)
-}
-
-// freePort returns a port of loopback that nobody listens at.
-func freePort(t *testing.T) int {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
 }

@@ -27,15 +27,15 @@ type engineProcess struct {
 // startProcess runs an engine as a process until the test ends.
 func startProcess(t *testing.T, dialect, role string, args ...string) *engineProcess {
 	t.Helper()
-	e := &engineProcess{t: t, args: append([]string{"--dialect", dialect, "--role", role, "--port", strconv.Itoa(portToKeep(t))}, args...)}
+	e := &engineProcess{t: t, args: append([]string{"--dialect", dialect, "--role", role, "--port", strconv.Itoa(freePort(t))}, args...)}
 	e.start()
 	t.Cleanup(e.kill)
 	return e
 }
 
-// portToKeep returns a port that nobody listens at, and that no connection is
+// freePort returns a port that nobody listens at, and that no connection is
 // given as its own: those are above 32767. So it is free for who comes back, too.
-func portToKeep(t *testing.T) int {
+func freePort(t *testing.T) int {
 	t.Helper()
 	for range 100 {
 		port := 10000 + rand.N(20000)
@@ -191,7 +191,7 @@ func TestOnlyWorkerDies(t *testing.T) {
 				t.Parallel()
 				var bootstrap []string
 				if dialect == sim.SGLang {
-					bootstrap = []string{"--bootstrap-port", strconv.Itoa(portToKeep(t))}
+					bootstrap = []string{"--bootstrap-port", strconv.Itoa(freePort(t))}
 				}
 				engines := map[string]*engineProcess{
 					sim.Prefill: startProcess(t, dialect, sim.Prefill, bootstrap...),
