@@ -3,6 +3,8 @@
 // that cost next to nothing, on loopback, beside proxies that do the least:
 //
 //	router   bin/pdrouter, as it is
+//	other    another build of it, if -other names one: ratios to it are a paired
+//	         comparison
 //	pooled   two legs written straight to pooled connections (pooled.go; SGLang only)
 //	floor    the two-leg proxy on package exchange (floor.go; SGLang only)
 //	two-leg  the least that sends two legs with http.Transport (twoleg.go)

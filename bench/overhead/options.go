@@ -14,6 +14,7 @@ import (
 type options struct {
 	dialect     string
 	router      string        // path of the binary
+	other       string        // path of another build to measure beside it; empty: none
 	rounds      int           // of each workload on each system
 	duration    time.Duration // of one run
 	concurrency int
@@ -29,6 +30,7 @@ func parseOptions(args []string) (options, error) {
 	set := flag.NewFlagSet("overhead", flag.ContinueOnError)
 	set.StringVar(&o.dialect, "dialect", "sglang", "how prefill hands over: sglang or vllm-nixl")
 	set.StringVar(&o.router, "router", "bin/pdrouter", "the `binary` to measure; built anew if it is not there")
+	set.StringVar(&o.other, "other", "", "another `binary` of the router, to measure in the same rounds")
 	set.IntVar(&o.rounds, "n", 3, "rounds, of which the median counts")
 	set.DurationVar(&o.duration, "duration", time.Second, "time of each run")
 	set.IntVar(&o.concurrency, "c", 16, "requests at a time")
@@ -97,10 +99,10 @@ func work() []string {
 func (o options) systems() []string {
 	return slices.DeleteFunc(systems(), func(s string) bool {
 		speaks, rival := rivals()[s]
-		return !o.wants(s, systems()) || (s == floor || s == pooled) && o.dialect != sglang || rival && (o.rivals == "" || speaks != o.dialect)
+		return !o.wants(s, systems()) || s == other && o.other == "" || (s == floor || s == pooled) && o.dialect != sglang || rival && (o.rivals == "" || speaks != o.dialect)
 	})
 }
 
 func systems() []string {
-	return append([]string{router, pooled, floor, twoLeg, oneLeg}, slices.Sorted(maps.Keys(rivals()))...)
+	return append([]string{router, other, pooled, floor, twoLeg, oneLeg}, slices.Sorted(maps.Keys(rivals()))...)
 }

@@ -16,6 +16,7 @@ import (
 // The systems that are measured, by their names in the report.
 const (
 	router = "router"
+	other  = "other"
 	floor  = "floor"
 	pooled = "pooled"
 	twoLeg = "two-leg"

@@ -176,4 +176,4 @@ func (o result) ratios() string {
 }
 
 // baselines are the systems that the others are compared with.
-func baselines() []string { return []string{pooled, floor, twoLeg, oneLeg} }
+func baselines() []string { return []string{other, pooled, floor, twoLeg, oneLeg} }

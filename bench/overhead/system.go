@@ -93,8 +93,12 @@ func (s *stage) start(ctx context.Context, name string) (*system, error) {
 	if _, ok := rivals()[name]; ok {
 		patience = time.Minute // some look at their workers rarely
 		sys.process, err = s.startRival(ctx, name, addrs[0], addrs[1])
-	} else if name == router {
-		sys.process, err = start(ctx, s.dir, s.router, s.routerArgs(addrs[0], addrs[1])...)
+	} else if name == router || name == other {
+		binary := s.router
+		if name == other {
+			binary = s.opts.other
+		}
+		sys.process, err = start(ctx, s.dir, binary, s.routerArgs(addrs[0], addrs[1])...)
 	} else {
 		sys.process, err = start(ctx, s.dir, s.self, "proxy", name, sys.addr, s.opts.dialect, prefills, decodes)
 	}
