@@ -14,15 +14,19 @@ import (
 // not wait; the bound is for the day when the kernel has another reason.
 const lastWords = time.Second
 
-// An Answer is a worker's answer whose head has been read.
+// An Answer is a worker's answer whose head has been read, or is awaited.
 type Answer struct {
 	Status int
-	Header http.Header
+	Header Header
 
 	ctx  context.Context
 	peer *Peer
 	conn *conn
 	stop func() bool // ends ctx's power over conn
+
+	method  string // of the request
+	bounded bool   // its FirstByte is set
+	unsent  error  // why the worker took no more of it
 
 	framing framing
 	left    int64  // of a body with a length
@@ -33,25 +37,40 @@ type Answer struct {
 	closed  bool
 }
 
-// begin writes req and reads the head of its answer.
-func (a *Answer) begin(req *Request) error {
+// send writes req. That the worker takes no more is told by Await: a worker that
+// closes while we write may have said why.
+func (a *Answer) send(req *Request) {
 	c := a.conn
+	a.method = req.method()
 	c.in.reset(a.peer.cfg.MaxHeadBytes)
-	c.buffer()
-	if req.FirstByte > 0 {
+	if a.bounded = req.FirstByte > 0; a.bounded {
 		// For writing too, and for all of the head together: a worker that
 		// sends it byte by byte gains nothing.
 		_ = c.raw.SetDeadline(time.Now().Add(req.FirstByte))
 	}
-	unsent := c.out.send(req, a.peer.host)
-	if unsent != nil {
-		// A worker that closes while we write may have said why. What it said
-		// is here already, or never comes.
+	a.unsent = c.out.send(req, a.peer.host)
+}
+
+// Await is the second half of Do: it waits for the head. If it returns an error,
+// the answer is closed.
+func (a *Answer) Await() error {
+	if err := a.await(); err != nil {
+		a.abandon()
+		return err
+	}
+	return nil
+}
+
+func (a *Answer) await() error {
+	c := a.conn
+	c.buffer()
+	if a.unsent != nil {
+		// What the worker said before it closed is here already, or never comes.
 		_ = c.raw.SetReadDeadline(time.Now().Add(lastWords))
 	}
-	if err := a.readHead(req.method()); err != nil {
-		if unsent != nil {
-			return a.fault(Write, unsent)
+	if err := a.readHead(a.method); err != nil {
+		if a.unsent != nil {
+			return a.fault(Write, a.unsent)
 		}
 		if !c.out.sent() {
 			return a.fault(Write, err)
@@ -59,7 +78,7 @@ func (a *Answer) begin(req *Request) error {
 		return a.fault(Head, err)
 	}
 	c.in.lift()
-	if req.FirstByte > 0 || unsent != nil {
+	if a.bounded || a.unsent != nil {
 		// An error means that the context has ended: Read will say so.
 		_ = c.raw.SetDeadline(time.Time{})
 	}

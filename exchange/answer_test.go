@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,13 +99,13 @@ func answerCases() []answerCase {
 		{name: "a status below 100", say: "HTTP/1.1 099 OK\r\n\r\n", err: "malformed status line"},
 		{name: "no status", say: "HTTP/1.1\r\n\r\n", err: "malformed status line"},
 		{name: "an empty line first", say: "\r\n" + okAnswer, err: "malformed status line"},
-		{name: "a header without a colon", say: head + "Content-Length 5\r\n\r\n", err: "malformed MIME header"},
+		{name: "a header without a colon", say: head + "Content-Length 5\r\n\r\n", err: "malformed header"},
 		{name: "a space before the colon", say: head + "Content-Length : 5\r\n\r\n", err: "header name"},
-		{name: "an empty header name", say: head + ": 5\r\n\r\n", err: "malformed MIME header"},
+		{name: "an empty header name", say: head + ": 5\r\n\r\n", err: "malformed header"},
 		{name: "a space in a header name", say: head + "X Y: 5\r\n\r\n", err: "header name"},
-		{name: "a fold before any header", say: head + " X: y\r\n\r\n", err: "malformed MIME header"},
-		{name: "NUL in a header", say: head + "X: a\x00b\r\n\r\n", err: "malformed MIME header"},
-		{name: "a bare CR in a header", say: head + "X: a\rContent-Length: 5\r\n\r\n", err: "malformed MIME header"},
+		{name: "a fold before any header", say: head + " X: y\r\n\r\n", err: "malformed header"},
+		{name: "NUL in a header", say: head + "X: a\x00b\r\n\r\n", err: "control character"},
+		{name: "a bare CR in a header", say: head + "X: a\rContent-Length: 5\r\n\r\n", err: "control character"},
 		{name: "nothing", closes: true, err: "unexpected EOF"},
 		{name: "cut in the status line", say: "HTTP/1.1 20", closes: true, err: "unexpected EOF"},
 		{name: "cut in the head", say: head + "Content-Length: 5\r\n", closes: true, err: "unexpected EOF"},
@@ -194,9 +195,12 @@ func TestAnswerHeaderIsAsSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	want := http.Header{"Retry-After": {"7"}, "X-Two": {"a", "b"}, "Content-Length": {"0"}}
-	if fmt.Sprint(a.Header) != fmt.Sprint(want) {
+	want := Header{{"retry-after", "7"}, {"X-Two", "a"}, {"x-two", "b"}, {"Content-Length", "0"}}
+	if !slices.Equal(a.Header, want) {
 		t.Errorf("Header = %v, want %v", a.Header, want)
+	}
+	if two := slices.Collect(a.Header.Values("X-TWO")); !slices.Equal(two, []string{"a", "b"}) || a.Header.Get("Retry-After") != "7" || a.Header.Get("X") != "" {
+		t.Errorf("X-Two is %q, Retry-After %q, X %q", two, a.Header.Get("Retry-After"), a.Header.Get("X"))
 	}
 }
 

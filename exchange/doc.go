@@ -16,7 +16,8 @@
 //     them at once. What is left, because the body is larger than what the
 //     kernel holds, is written by one helper goroutine, so that
 //  3. the caller is already reading: a worker that answers before it has read
-//     the request is heard. Heads of 1xx are skipped.
+//     the request is heard. Heads of 1xx are skipped. Who wants to do something
+//     between writing and reading calls [Peer.Send] and [Answer.Await] instead.
 //  4. The caller reads the body from the [Answer].
 //  5. [Answer.Close] ends the exchange. The connection is used again only if
 //     nothing is left on it in either direction.
@@ -27,7 +28,8 @@
 //     closes only the connection of its own exchange.
 //   - io.EOF means that the body is whole, as its framing says. A body that was
 //     cut short is an [Error].
-//   - No goroutine outlives Do, when it returns an error, or else Close.
+//   - No goroutine outlives Do, or Send or Await, when it returns an error, or
+//     else Close.
 //   - What is read into memory is bounded: heads by Config.MaxHeadBytes, lines
 //     of the chunked coding and trailers by 4 KiB. Bodies are not kept.
 //

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
-	"net/textproto"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,7 +17,7 @@ import (
 type head struct {
 	status int
 	minor  int // of HTTP/1.x
-	header http.Header
+	header Header
 }
 
 // readHead reads one head. The reader must limit what is read.
@@ -29,17 +30,9 @@ func readHead(r *bufio.Reader) (head, error) {
 	if err != nil {
 		return head{}, err
 	}
-	fields, err := textproto.NewReader(r).ReadMIMEHeader()
-	if err != nil {
+	if h.header, err = readFields(r); err != nil {
 		return head{}, cut(err)
 	}
-	for name := range fields {
-		// textproto lets "Content-Length : 5" pass, as another header.
-		if !isToken(name) {
-			return head{}, fmt.Errorf("malformed header name %q", clip([]byte(name)))
-		}
-	}
-	h.header = http.Header(fields)
 	return h, nil
 }
 
@@ -82,11 +75,11 @@ type framing struct {
 // error, not a guess.
 func (h head) framing(method string) (framing, error) {
 	f := framing{length: -1, close: h.closes()}
-	length, err := contentLength(h.header["Content-Length"])
+	length, err := contentLength(h.header.Values("Content-Length"))
 	if err != nil {
 		return f, err
 	}
-	coding := h.header["Transfer-Encoding"]
+	coding := slices.Collect(h.header.Values("Transfer-Encoding"))
 	switch {
 	case len(coding) == 0:
 	case h.minor == 0:
@@ -112,7 +105,7 @@ func (h head) framing(method string) (framing, error) {
 // closes reports whether the worker will close the connection.
 func (h head) closes() bool {
 	persistent := h.minor == 1
-	for _, value := range h.header["Connection"] {
+	for value := range h.header.Values("Connection") {
 		for option := range strings.SplitSeq(value, ",") {
 			switch option = strings.TrimSpace(option); {
 			case strings.EqualFold(option, "close"):
@@ -127,9 +120,9 @@ func (h head) closes() bool {
 
 // contentLength returns the length that all of values agree on; -1 if there are
 // none.
-func contentLength(values []string) (int64, error) {
+func contentLength(values iter.Seq[string]) (int64, error) {
 	length := int64(-1)
-	for _, value := range values {
+	for value := range values {
 		// The bit size leaves out the sign, and ParseUint takes none.
 		n, err := strconv.ParseUint(strings.Trim(value, " \t"), 10, 63)
 		if err != nil {

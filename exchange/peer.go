@@ -90,6 +90,20 @@ func (p *Peer) locate(u *url.URL) error {
 // answer; ctx covers the exchange until then. Whatever goes wrong, nothing is
 // sent a second time.
 func (p *Peer) Do(ctx context.Context, req *Request) (*Answer, error) {
+	a, err := p.Send(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Await(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Send is the first half of Do. It returns when a connection stands and as much
+// of req is written as the worker takes at once; the rest is written as it takes
+// more. The answer has no head before Await has returned.
+func (p *Peer) Send(ctx context.Context, req *Request) (*Answer, error) {
 	if err := req.check(); err != nil {
 		return nil, err
 	}
@@ -101,10 +115,7 @@ func (p *Peer) Do(ctx context.Context, req *Request) (*Answer, error) {
 		return nil, fault(ctx, Dial, err)
 	}
 	a := &Answer{ctx: ctx, peer: p, conn: c, stop: context.AfterFunc(ctx, c.abort)}
-	if err := a.begin(req); err != nil {
-		a.abandon()
-		return nil, err
-	}
+	a.send(req)
 	return a, nil
 }
 

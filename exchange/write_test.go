@@ -210,8 +210,9 @@ func TestDirectWriteIntoAClosedConnection(t *testing.T) {
 	close(open)
 	<-closed
 	a := &Answer{ctx: t.Context(), peer: p, conn: c, stop: func() bool { return true }}
-	if err := a.begin(post()); err != nil {
-		t.Fatalf("begin() = %v", err)
+	a.send(post())
+	if err := a.Await(); err != nil {
+		t.Fatalf("Await() = %v", err)
 	}
 	if c.out.sent() {
 		t.Error("the write met no reset: the test shows nothing")
@@ -242,10 +243,10 @@ func TestStaleWhileWriting(t *testing.T) {
 	close(looked)
 	<-closed
 	a := &Answer{ctx: t.Context(), peer: p, conn: c, stop: func() bool { return true }}
-	if e := wantError(t, a.begin(post())); e.Phase != Write || !e.Stale || e.Timeout {
-		t.Errorf("begin() = %v (%+v), want a stale write", e, e)
+	a.send(post())
+	if e := wantError(t, a.Await()); e.Phase != Write || !e.Stale || e.Timeout {
+		t.Errorf("Await() = %v (%+v), want a stale write", e, e)
 	}
-	a.abandon()
 	wantStats(t, p, Stats{})
 }
 

@@ -9,12 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"pdrouter/exchange"
 	"pdrouter/metrics"
 	"pdrouter/record"
 	"pdrouter/transfer"
 	"pdrouter/workers"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // An attempt is one try of a request on one pair. Its two legs have one fate:
@@ -41,14 +40,15 @@ type attempt struct {
 	first    *Error      // the failure that decides
 	patience *time.Timer // calls overtime
 
-	prefilled chan struct{} // closed when prefill has succeeded
-	answer    []byte        // prefill's whole answer; read it after prefilled
-	answered  time.Time     // when it came
-	handOff   transfer.Leg  // decode's, in a dialect that prefills first
+	beside    sync.WaitGroup // the goroutine of prefill's leg, if it has one
+	prefilled chan struct{}  // closed when prefill has succeeded
+	answer    []byte         // prefill's whole answer; read it after prefilled
+	answered  time.Time      // when it came
+	handOff   transfer.Leg   // decode's, in a dialect that prefills first
 
-	streamHeader http.Header    // decode's, for when the stream begins
-	usage        transfer.Usage // decode's, if it tells
-	prefillUsage transfer.Usage // likewise; read it with answer
+	streamHeader exchange.Header // decode's, for when the stream begins
+	usage        transfer.Usage  // decode's, if it tells
+	prefillUsage transfer.Usage  // likewise; read it with answer
 	how          metrics.AnswerEnd
 	merged       bool // the client's answer needs parts of prefill's
 	late         bool // a JSON answer was let go without prefill's verdict
@@ -102,7 +102,7 @@ func (h *Handler) newAttempt(c *call, req *transfer.Request, pair *workers.Pair)
 		},
 	}
 	a.keys.BootstrapHost, a.keys.BootstrapPort = pair.Prefill.Facts.BootstrapHost, pair.Prefill.Facts.BootstrapPort
-	a.gate.to, a.gate.memory, a.gate.begin, a.gate.late = c.w, &h.answers, a.beginStream, h.met.VerdictLate
+	a.gate.to, a.gate.memory, a.gate.of = c.w, &h.answers, a
 	a.prefillUsage = a.usage
 	a.work.Attempted()
 	a.expect(pair)
@@ -203,28 +203,38 @@ func (a *attempt) countTokens() {
 
 // inTurn sends prefill's leg, and decode's when prefill has answered.
 func (a *attempt) inTurn() {
-	a.prefill()
+	a.prefill(a.sendPrefill())
 	if a.failure() == nil {
 		a.decode()
 	}
 }
 
-// together sends both legs at once.
+// together sends both legs at once. Decode's waits until prefill's has a
+// connection: a decode engine that waits for a prefill which never hears of the
+// request keeps KV for it (SGLang for 30 s), and so would one for each attempt.
 func (a *attempt) together() {
-	var g errgroup.Group
-	g.Go(func() error {
-		defer a.survive()
-		a.prefill()
-		return nil
-	})
+	answer, err := a.sendPrefill()
+	if err != nil {
+		a.prefill(nil, err)
+		return
+	}
+	a.beside.Add(1)
+	go a.prefillBeside(answer)
 	defer func() {
 		a.cancel(context.Canceled) // if decode panicked too, prefill's leg must not outlive the request
-		_ = g.Wait()               // it returns no error: failures are a.first
+		a.beside.Wait()
 	}()
 	a.decode()
 	if a.late || !a.awaitVerdict() {
 		a.gate.overdue() // the answer is there; what prefill still does is of no use
 	}
+}
+
+// prefillBeside is prefill on a goroutine of its own.
+func (a *attempt) prefillBeside(answer *exchange.Answer) {
+	defer a.beside.Done()
+	defer a.survive()
+	a.prefill(answer, nil)
 }
 
 // survive makes a panic in a goroutine of ours a failure like any other: one

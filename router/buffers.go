@@ -31,3 +31,18 @@ func (b *buffers) put(p []byte) {
 		b.pool.Put(&p)
 	}
 }
+
+// extend appends more to p, and moves it to a larger buffer if it must.
+func (b *buffers) extend(p, more []byte) []byte {
+	if n := len(p) + len(more); n > cap(p) {
+		p = b.move(p, max(n, 2*cap(p)))
+	}
+	return append(p, more...)
+}
+
+// move moves p to a buffer of at least that capacity.
+func (b *buffers) move(p []byte, size int) []byte {
+	moved := append(b.take(int64(size)), p...)
+	b.put(p)
+	return moved
+}

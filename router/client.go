@@ -20,7 +20,7 @@ const (
 // nothing.
 type client struct {
 	http.ResponseWriter
-	control *http.ResponseController
+	control http.ResponseController
 	flusher flusher       // net/http's own, found without a detour for each token
 	stall   time.Duration // at least so long may a write take
 	until   time.Time     // the write deadline that is set
@@ -42,14 +42,15 @@ type detour struct{ control *http.ResponseController }
 func (d detour) FlushError() error { return d.control.Flush() }
 
 func newClient(w http.ResponseWriter, r *http.Request, stall time.Duration) *client {
-	f, ok := w.(flusher)
-	if !ok {
-		f = detour{http.NewResponseController(w)}
-	}
-	return &client{
-		ResponseWriter: w, flusher: f, control: http.NewResponseController(w), stall: stall,
+	c := &client{
+		ResponseWriter: w, control: *http.NewResponseController(w), stall: stall,
 		http2: r.ProtoMajor == 2, unread: r.ContentLength != 0,
 	}
+	var ok bool
+	if c.flusher, ok = w.(flusher); !ok {
+		c.flusher = detour{&c.control}
+	}
+	return c
 }
 
 // begun reports whether the status line has been sent. After that nothing can

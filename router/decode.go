@@ -35,17 +35,19 @@ func (a *attempt) decode() {
 
 // askDecode sends the decode leg and returns its answer of status 200.
 func (a *attempt) askDecode(l *leg) (*exchange.Answer, error) {
-	if a.prefillFirst() {
-		written := a.handOff
-		a.merged = written.Merged
-		return a.send(l, written)
-	}
-	written, err := a.dialect.Decode(a.req, a.keys, nil)
-	if err != nil {
-		return nil, errorFor(err)
+	written := a.handOff
+	if !a.prefillFirst() {
+		var err error
+		if written, err = a.dialect.Decode(a.req, a.keys, nil); err != nil {
+			return nil, errorFor(err)
+		}
 	}
 	a.merged = written.Merged
-	return a.send(l, written)
+	answer, err := a.send(l, written)
+	if err != nil {
+		return nil, err
+	}
+	return answer, a.await(l, answer)
 }
 
 // relay relays decode's answer, whatever it is, and ends the exchange.

@@ -126,7 +126,7 @@ type solo struct {
 
 // A page is an engine's whole answer of status 200.
 type page struct {
-	header http.Header
+	header exchange.Header
 	body   []byte
 }
 

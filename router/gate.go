@@ -30,9 +30,8 @@ var errShut = errors.New("attempt has failed")
 // Decode's goroutine calls pass, prefill's calls approve, and either calls shut
 // when the attempt fails: whoever completes the condition does the sending.
 type gate struct {
-	to    *client // where the stream goes
-	begin func()  // sets the head of the answer
-	late  func()  // called when the gate opens without a verdict
+	to *client // where the stream goes
+	of opener
 
 	memory *buffers // where to hold things
 
@@ -44,6 +43,12 @@ type gate struct {
 	approved bool        // prefill has succeeded
 	err      error       // what sending returned when the gate opened
 	timer    *time.Timer // opens the gate without a verdict
+}
+
+// An opener is whose stream it is. The gate calls it when it opens.
+type opener interface {
+	beginStream() // sets the head of the answer
+	verdictLate() // it opens without a verdict
 }
 
 // The states of a gate.
@@ -71,7 +76,7 @@ func (g *gate) pass(p []byte, commits bool) error {
 	if g.held == nil {
 		g.held = g.memory.take(minHold)
 	}
-	g.held = append(g.held, p...)
+	g.held = g.memory.extend(g.held, p)
 	switch {
 	case g.commits && g.approved:
 		return g.openLocked(g.held)
@@ -122,7 +127,7 @@ func (g *gate) overdue() {
 
 func (g *gate) openLateLocked() error {
 	if !g.approved {
-		g.late()
+		g.of.verdictLate()
 	}
 	return g.openLocked(g.held)
 }
@@ -134,7 +139,7 @@ func (g *gate) openLocked(first []byte) error {
 	if !g.state.CompareAndSwap(gateHolding, gateOpen) {
 		return errShut
 	}
-	g.begin()
+	g.of.beginStream()
 	err := g.to.sendFirst(first)
 	if err == nil {
 		g.memory.put(g.held)

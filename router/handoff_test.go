@@ -196,3 +196,21 @@ func (f *fleet) histogram(t *testing.T, name string) (n uint64, sum time.Duratio
 	}
 	return n, sum
 }
+
+// TestDecodeHearsNothingOfADeadPrefill is about KV that an SGLang decode engine
+// keeps for 30 s for a prefill that never comes: each attempt at one that takes
+// no connection would cost a prompt's worth.
+func TestDecodeHearsNothingOfADeadPrefill(t *testing.T) {
+	f := newFleet(t, "sglang", hang, hang, func(c *Config) { c.Retries.Attempts, c.Retries.Backoff = 3, time.Millisecond })
+	f.prefill.refuse(t)
+
+	got := f.post(t, "/v1/chat/completions", chatRequest)
+
+	wantError(t, got, 502, "prefill_request_failed")
+	if n := f.legOutcome(t, "prefill", "failed"); n != 3 {
+		t.Errorf("prefill legs that failed = %v, want 3", n)
+	}
+	if legs, aborts := f.decode.got(), f.decode.aborted(); len(legs) > 0 || len(aborts) > 0 {
+		t.Errorf("decode got %d legs and %d aborts, want none", len(legs), len(aborts))
+	}
+}

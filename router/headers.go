@@ -2,8 +2,6 @@ package router
 
 import (
 	"net/http"
-	"net/textproto"
-	"slices"
 	"strings"
 
 	"pdrouter/exchange"
@@ -85,16 +83,24 @@ func (c *call) authorization(w *workers.Worker) string {
 // named below, unless the engine says that they speak of its connection. All
 // others stay here: they may name a host, as X-Served-By does, or speak for the
 // server that the client talks to.
-func relayHeader(to, from http.Header) {
-	own := strings.Split(strings.Join(from.Values("Connection"), ","), ",")
-	for i := range own {
-		own[i] = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(own[i]))
-	}
-	for name, values := range from {
-		if isRelayed(name) && !slices.Contains(own, name) {
-			to[name] = append(to[name], values...)
+func relayHeader(to http.Header, from exchange.Header) {
+	for _, f := range from {
+		if name := http.CanonicalHeaderKey(f.Name); isRelayed(name) && !isOfConnection(from, name) {
+			to[name] = append(to[name], f.Value)
 		}
 	}
+}
+
+// isOfConnection reports whether an engine's Connection header names another.
+func isOfConnection(from exchange.Header, name string) bool {
+	for value := range from.Values("Connection") {
+		for option := range strings.SplitSeq(value, ",") {
+			if strings.EqualFold(strings.TrimSpace(option), name) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // isRelayed reports whether an engine's header goes down to the client: those that

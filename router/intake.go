@@ -7,6 +7,9 @@ const (
 	// at first: a client that promises 200 MB and sends nothing costs no more.
 	firstRead = 64 << 10
 
+	// leastRead is what the shortest body takes.
+	leastRead = 1 << 10
+
 	// trusted is how long a body may be for its length to be believed once
 	// firstRead of it has come. A longer one has to come in order to cost.
 	trusted = 4 << 20
@@ -49,32 +52,41 @@ func (b *intake) read() error {
 
 // room makes room for the next piece.
 func (b *intake) room() error {
-	size, h := int64(cap(b.buf)), b.h
-	switch {
-	case int64(len(b.buf)) < size:
-		return nil
-	case size == 0:
-		size = 4 << 10
-		if b.length >= 0 {
-			size = min(b.length+1, firstRead) // one more byte of room, to see the end
-		}
-		if !b.held.add(size) {
-			return errMemory
-		}
-		b.buf = make([]byte, 0, size)
+	size := int64(cap(b.buf))
+	if int64(len(b.buf)) < size {
 		return nil
 	}
-	bigger := grown(size, b.length)
-	if bigger >= b.most {
-		bigger = b.most + 1
-	}
+	bigger := b.next(size)
 	if !b.held.add(bigger - size) {
 		return errMemory
 	}
-	whole := h.bodies.take(bigger)
-	b.held.adjust(int64(cap(whole)) - bigger)
-	b.buf = append(whole, b.buf...)
+	larger := append(b.h.memory(bigger).take(bigger), b.buf...)
+	b.held.adjust(int64(cap(larger)) - bigger)
+	b.h.memory(size).put(b.buf)
+	b.buf = larger
 	return nil
+}
+
+// next returns the size of the buffer that comes after a full one of size.
+func (b *intake) next(size int64) int64 {
+	switch {
+	case size == 0 && b.length < 0:
+		return 4 << 10
+	case size == 0:
+		return min(b.length+1, firstRead) // one more byte of room, to see the end
+	}
+	if bigger := grown(size, b.length); bigger < b.most {
+		return bigger
+	}
+	return b.most + 1
+}
+
+// memory returns where a body's buffer of that size is from.
+func (h *Handler) memory(size int64) *buffers {
+	if size <= firstRead {
+		return &h.small
+	}
+	return &h.bodies
 }
 
 // grown returns the size of the buffer that comes after a full one of size, for

@@ -30,8 +30,8 @@ type leg struct {
 	held holding // what that takes, if it is long
 }
 
-// send sends what a dialect wrote and returns the engine's answer of status 200.
-// Any other answer, and none, is an error as legFailed and refused make it.
+// send sends what a dialect wrote, and returns when a connection stands. Any
+// error is one as legFailed makes it.
 func (a *attempt) send(l *leg, written transfer.Leg) (*exchange.Answer, error) {
 	l.reached = true
 	worker := l.lease.Worker
@@ -43,7 +43,7 @@ func (a *attempt) send(l *leg, written transfer.Leg) (*exchange.Answer, error) {
 			a.answering()
 		}
 	}
-	answer, err := worker.Peer.Do(a.ctx, &exchange.Request{
+	answer, err := worker.Peer.Send(a.ctx, &exchange.Request{
 		Path:   written.Path,
 		Header: a.call.legHeader(worker, a.keys.ID),
 		Body:   written.Body,
@@ -51,18 +51,27 @@ func (a *attempt) send(l *leg, written transfer.Leg) (*exchange.Answer, error) {
 	if err != nil {
 		return nil, a.legFailed(l, err)
 	}
+	return answer, nil
+}
+
+// await waits until the engine answers with status 200. Any other answer, and
+// none, is an error as legFailed and refused make it, and closes the answer.
+func (a *attempt) await(l *leg, answer *exchange.Answer) error {
+	if err := answer.Await(); err != nil {
+		return a.legFailed(l, err)
+	}
 	if answer.Status == http.StatusOK {
 		l.taken = true
 		a.h.met.Upstream(answer.Status, "")
-		return answer, nil
+		return nil
 	}
 	defer answer.Close()
 	body, err := io.ReadAll(io.LimitReader(answer, maxErrorBytes))
 	if err != nil && a.ctx.Err() != nil {
-		return nil, a.ctx.Err()
+		return a.ctx.Err()
 	}
 	l.ended = true
-	return nil, a.h.refused(l.role, answer, body)
+	return a.h.refused(l.role, answer, body)
 }
 
 // answering notes that decode generates an answer of which nothing is seen

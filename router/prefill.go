@@ -12,12 +12,23 @@ import (
 	"pdrouter/workers"
 )
 
-// prefill runs the prefill leg. Its verdict is its whole answer: status 200, no
-// error in it, no abort, and in a dialect that prefills first a hand-off that can
-// be passed on.
-func (a *attempt) prefill() {
+// sendPrefill sends the prefill leg. When it returns, prefill takes it.
+func (a *attempt) sendPrefill() (*exchange.Answer, error) {
+	written, err := a.dialect.Prefill(a.req, a.keys)
+	if err != nil {
+		return nil, errorFor(err)
+	}
+	return a.send(&a.legs[workers.Prefill], written)
+}
+
+// prefill ends the prefill leg, of which sendPrefill returned the answer. Its
+// verdict is the whole answer: status 200, no error in it, no abort, and in a
+// dialect that prefills first a hand-off that can be passed on.
+func (a *attempt) prefill(answer *exchange.Answer, err error) {
 	l := &a.legs[workers.Prefill]
-	err := a.prefillLeg(l)
+	if err == nil {
+		err = a.judgePrefill(l, answer)
+	}
 	if err == nil {
 		l.lease.Computed(int(a.prefillUsage.Prompt), int(a.prefillUsage.Cached))
 		a.countFound()
@@ -38,13 +49,9 @@ func (a *attempt) prefill() {
 	}
 }
 
-func (a *attempt) prefillLeg(l *leg) error {
-	written, err := a.dialect.Prefill(a.req, a.keys)
-	if err != nil {
-		return errorFor(err)
-	}
-	answer, err := a.send(l, written)
-	if err != nil {
+// judgePrefill reads prefill's answer and says what is wrong with it.
+func (a *attempt) judgePrefill(l *leg, answer *exchange.Answer) error {
+	if err := a.await(l, answer); err != nil {
 		return err
 	}
 	defer answer.Close()
@@ -113,7 +120,7 @@ func (h *Handler) readWhole(answer *exchange.Answer, most int64, held *holding) 
 			if cap(buf) >= maxHold && !held.add(int64(cap(buf))) {
 				return nil, false, errMemory
 			}
-			buf = append(make([]byte, 0, 2*cap(buf)), buf...)
+			buf = h.answers.move(buf, 2*cap(buf))
 		}
 	}
 }

@@ -63,6 +63,7 @@ func (a *attempt) newStream(answer *exchange.Answer) *stream {
 // relay relays the stream to its end. It returns an *Error for what decode did
 // wrong.
 func (s *stream) relay() error {
+	defer s.free()
 	for { // until the first token, the attempt's own patience is the bound
 		n, err := s.answer.Read(s.buf[s.filled:])
 		s.filled += n
@@ -79,6 +80,12 @@ func (s *stream) relay() error {
 			return s.broken(err)
 		}
 	}
+}
+
+// free gives back the buffer. What is still needed of the stream was copied.
+func (s *stream) free() {
+	s.h.answers.put(s.buf)
+	s.buf = nil
 }
 
 // forward passes on the whole events in the buffer and makes room for more.
@@ -101,7 +108,8 @@ func (s *stream) forward() error {
 		s.from = max(0, s.from-end)
 	}
 	if full && (end == 0 || len(s.buf) < oneRead) { // an event is long, or many come at once
-		s.buf = append(make([]byte, 0, 2*len(s.buf)), s.buf[:s.filled]...)[:2*len(s.buf)]
+		bigger := max(oneRead, 2*len(s.buf))
+		s.buf = s.h.answers.move(s.buf[:s.filled], bigger)[:bigger]
 	}
 	return nil
 }
@@ -328,6 +336,9 @@ func (a *attempt) beginStream() {
 		a.see(a.call.w.headAt)
 	}
 }
+
+// verdictLate counts a stream that began before prefill's verdict.
+func (a *attempt) verdictLate() { a.h.met.VerdictLate() }
 
 // endStream tells the client, in a stream that has begun, why it ends. There
 // is no [DONE]: the answer is not whole (I4).

@@ -92,5 +92,8 @@ func (p *floorProxy) relay(ctx context.Context, w http.ResponseWriter, peer *exc
 	defer answer.Close()
 	buf := p.buffers.Get().(*[]byte)
 	defer p.buffers.Put(buf)
-	return relay(w, answer.Status, answer.Header, answer, *buf)
+	for _, f := range answer.Header {
+		w.Header().Add(f.Name, f.Value)
+	}
+	return relay(w, answer.Status, answer, *buf)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -120,7 +121,8 @@ func (p *pooledProxy) hand(w http.ResponseWriter, decode *pool, path string, bod
 	defer answer.Body.Close()
 	buf := p.buffers.Get().(*[]byte)
 	defer p.buffers.Put(buf)
-	if err := relay(w, answer.StatusCode, answer.Header, answer.Body, *buf); err != nil {
+	maps.Copy(w.Header(), answer.Header)
+	if err := relay(w, answer.StatusCode, answer.Body, *buf); err != nil {
 		c.Close()
 		return err
 	}

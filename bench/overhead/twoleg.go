@@ -136,7 +136,8 @@ func (p *twoLegProxy) relay(ctx context.Context, w http.ResponseWriter, l leg) e
 	defer answer.Body.Close()
 	buf := p.buffers.Get().(*[]byte)
 	defer p.buffers.Put(buf)
-	return relay(w, answer.StatusCode, answer.Header, answer.Body, *buf)
+	maps.Copy(w.Header(), answer.Header)
+	return relay(w, answer.StatusCode, answer.Body, *buf)
 }
 
 // newBuffers returns a pool of buffers to copy with.
@@ -144,9 +145,9 @@ func newBuffers() sync.Pool {
 	return sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 }
 
-// relay copies an answer to the client, flushed once per read.
-func relay(w http.ResponseWriter, status int, header http.Header, body io.Reader, buf []byte) error {
-	maps.Copy(w.Header(), header)
+// relay copies an answer, whose header has been copied, to the client, flushed
+// once per read.
+func relay(w http.ResponseWriter, status int, body io.Reader, buf []byte) error {
 	w.WriteHeader(status)
 	control := http.NewResponseController(w)
 	for {
