@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"net/http"
 	"strconv"
 	"time"
 )
@@ -18,7 +19,7 @@ const (
 )
 
 // AnswerEnded counts the end of an answer that had begun.
-func (m *Metrics) AnswerEnded(end AnswerEnd) { m.answerEnds.WithLabelValues(string(end)).Inc() }
+func (m *Metrics) AnswerEnded(end AnswerEnd) { m.answerEnds[end].Inc() }
 
 // A LegOutcome is what a leg said about its worker.
 type LegOutcome string
@@ -55,16 +56,20 @@ func (m *Metrics) Leased(wait time.Duration) { m.leaseWait.Observe(wait.Seconds(
 // Upstream counts an engine's answer. The code is that of our error envelope;
 // empty for success.
 func (m *Metrics) Upstream(status int, code string) {
+	if status == http.StatusOK && code == "" {
+		m.upstreamOK.Inc()
+		return
+	}
 	m.upstream.WithLabelValues(routerType, strconv.Itoa(status), code).Inc()
 }
 
 // LetIn counts a request that was let in, or refused because too much is held.
 func (m *Metrics) LetIn(ok bool) {
-	result := "allowed"
-	if !ok {
-		result = "rejected"
+	if ok {
+		m.letIn.Inc()
+	} else {
+		m.turnedAway.Inc()
 	}
-	m.rateLimit.WithLabelValues(result).Inc()
 }
 
 // KeysDropped counts hand-off keys that a client had set.

@@ -12,11 +12,13 @@ type Metrics struct {
 	httpRequests   *prometheus.CounterVec
 	httpDuration   *prometheus.HistogramVec
 	httpResponses  *prometheus.CounterVec
-	rateLimit      *prometheus.CounterVec
+	letIn          prometheus.Counter
+	turnedAway     prometheus.Counter
 	routerRequests *prometheus.CounterVec
 	routerDuration *prometheus.HistogramVec
 	routerErrors   *prometheus.CounterVec
 	upstream       *prometheus.CounterVec
+	upstreamOK     prometheus.Counter // of status 200, which nearly all are
 	tokens         *prometheus.CounterVec
 	ttft           *prometheus.HistogramVec
 	tpot           *prometheus.HistogramVec
@@ -33,7 +35,7 @@ type Metrics struct {
 	lateVerdicts prometheus.Counter
 	orphans      prometheus.Counter
 	untold       prometheus.Counter
-	answerEnds   *prometheus.CounterVec
+	answerEnds   map[AnswerEnd]prometheus.Counter
 	legs         *prometheus.CounterVec
 	sent         *prometheus.CounterVec
 	legErrors    *prometheus.CounterVec
@@ -62,10 +64,10 @@ type Metrics struct {
 // registered twice, which is a bug in cmd.
 func New(reg prometheus.Registerer, cfg Config) *Metrics {
 	m := &Metrics{models: &modelNames{seen: map[string]bool{}}, works: map[workKey]*Work{}, policies: [...]string{cfg.PrefillPolicy, cfg.DecodePolicy}}
-	m.makeHTTP()
+	m.makeHTTP(reg)
 	m.makeRouter(reg)
 	m.makePD()
-	m.makeOurs()
+	m.makeOurs(reg)
 	m.makeWorkers()
 	for _, h := range []struct {
 		at   **prometheus.HistogramVec
@@ -85,9 +87,9 @@ func New(reg prometheus.Registerer, cfg Config) *Metrics {
 		*h.at = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: h.name, Help: h.help, Buckets: cfg.DurationBuckets}, h.of)
 		reg.MustRegister(*h.at)
 	}
-	reg.MustRegister(m.httpRequests, m.httpResponses, m.routerRequests, m.routerErrors, m.upstream, m.tokens, m.rateLimit,
+	reg.MustRegister(m.httpRequests, m.httpResponses, m.routerRequests, m.routerErrors, m.upstream, m.tokens,
 		m.connectorMode, m.bootstrapFail, m.transferFail, m.droppedKeys, m.lateVerdicts, m.orphans, m.untold,
-		m.answerEnds, m.legs, m.canaries, m.selections, m.sent, m.legErrors, m.keySources)
+		m.legs, m.canaries, m.selections, m.sent, m.legErrors, m.keySources)
 	m.leaseWait = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "pdrouter_lease_wait_seconds", Help: "Time that requests waited for a pair, once for each attempt.", Buckets: cfg.DurationBuckets,
 	})
@@ -101,10 +103,12 @@ func New(reg prometheus.Registerer, cfg Config) *Metrics {
 // Discard returns Metrics that nobody can read.
 func Discard() *Metrics { return New(prometheus.NewRegistry(), DefaultConfig()) }
 
-func (m *Metrics) makeHTTP() {
+func (m *Metrics) makeHTTP(reg prometheus.Registerer) {
 	m.httpRequests = counters("smg_http_requests_total", "HTTP requests by method and path, on arrival.", "method", "path")
 	m.httpResponses = counters("smg_http_responses_total", "HTTP answers by path, status code and error code.", "path", "status_code", "error_code")
-	m.rateLimit = counters("smg_http_rate_limit_total", "Requests that were let in, or refused because too much is held already.", "result")
+	intake := counters("smg_http_rate_limit_total", "Requests that were let in, or refused because too much is held already.", "result")
+	m.letIn, m.turnedAway = intake.WithLabelValues("allowed"), intake.WithLabelValues("rejected")
+	reg.MustRegister(intake)
 }
 
 func (m *Metrics) makeRouter(reg prometheus.Registerer) {
@@ -114,6 +118,7 @@ func (m *Metrics) makeRouter(reg prometheus.Registerer) {
 		"router_type", "backend_type", "connection_mode", "model", "endpoint", "error_type")
 	m.upstream = counters("smg_router_upstream_responses_total", "Answers of engines by status code and error code.",
 		"router_type", "status_code", "error_code")
+	m.upstreamOK = m.upstream.WithLabelValues(routerType, "200", "")
 	m.selections = counters("smg_worker_selection_total", "Workers chosen, by role and policy, once for each leg of each attempt.",
 		"worker_type", "connection_mode", "model", "policy")
 	bodies := counters("smg_router_request_body_path_total", "Bodies of routed requests by whether they were read whole before a worker was chosen (buffered) and why; both legs need them, so they always are.", "path", "reason")
@@ -137,12 +142,17 @@ func (m *Metrics) makeWorkers() {
 	m.keySources.WithLabelValues("header")
 }
 
-func (m *Metrics) makeOurs() {
+func (m *Metrics) makeOurs(reg prometheus.Registerer) {
 	m.droppedKeys = counter("pdrouter_client_handoff_keys_dropped_total", "Hand-off keys that clients set and that were removed.")
 	m.lateVerdicts = counter("pdrouter_late_verdicts_total", "Answers let go before prefill had said that it succeeded.")
 	m.orphans = counter("pdrouter_orphaned_handoffs_total", "Hand-offs that prefill had made ready and no decode worker took; the engine frees them when its lease ends.")
 	m.untold = counter("pdrouter_engines_untold_total", "Legs whose engine was not told that nobody waits for it: too many ended at once.")
-	m.answerEnds = counters("pdrouter_answer_ends_total", "Answers that had begun, by how they ended.", "end")
+	ends := counters("pdrouter_answer_ends_total", "Answers that had begun, by how they ended.", "end")
+	m.answerEnds = map[AnswerEnd]prometheus.Counter{}
+	for _, e := range []AnswerEnd{Complete, Truncated, EngineError, EngineAbort, ClientGone} {
+		m.answerEnds[e] = ends.WithLabelValues(string(e))
+	}
+	reg.MustRegister(ends)
 	m.legs = counters("pdrouter_legs_total", "Legs by role, worker and outcome.", "role", "worker", "outcome")
 	m.canaries = counters("pdrouter_canaries_total", "Requests of our own through pairs that had none, by result.", "result")
 	for _, r := range []CanaryResult{CanaryOK, CanaryFailed, CanaryUnclear} {

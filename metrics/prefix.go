@@ -5,17 +5,18 @@ import "github.com/prometheus/client_golang/prometheus"
 // A prefix counts how prompts found workers that hold their beginning, and
 // whether these did.
 type prefix struct {
-	branches *prometheus.CounterVec
+	branches map[Branch]prometheus.Counter
 	match    prometheus.Histogram
 	prompt   *prometheus.CounterVec
 	hit      *prometheus.CounterVec
 }
 
 func newPrefix(reg prometheus.Registerer) prefix {
+	branches := counters("smg_cache_aware_policy_branch_total",
+		"Choices of cache_aware: tree_match (no worker was believed to hold more of the prompt), spill (another one was, and had too much to do), "+
+			"expected_wait_fallback (nobody was believed to hold any of it).", "branch")
 	p := prefix{
-		branches: counters("smg_cache_aware_policy_branch_total",
-			"Choices of cache_aware: tree_match (no worker was believed to hold more of the prompt), spill (another one was, and had too much to do), "+
-				"expected_wait_fallback (nobody was believed to hold any of it).", "branch"),
+		branches: map[Branch]prometheus.Counter{},
 		match: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "smg_cache_aware_match_ratio", Help: "The part of a prompt that the worker which holds most of it is believed to hold.",
 			Buckets: []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1},
@@ -26,9 +27,9 @@ func newPrefix(reg prometheus.Registerer) prefix {
 			"Of pdrouter_prefill_prompt_tokens_total, the tokens that the worker was believed to hold when it was chosen (predicted), or that its engine says it had cached (observed).", "worker", "kind"),
 	}
 	for _, b := range []Branch{TreeMatch, Spill, ExpectedWait} {
-		p.branches.WithLabelValues(string(b))
+		p.branches[b] = branches.WithLabelValues(string(b))
 	}
-	reg.MustRegister(p.branches, p.match, p.prompt, p.hit)
+	reg.MustRegister(branches, p.match, p.prompt, p.hit)
 	return p
 }
 
@@ -53,7 +54,7 @@ func (m *Metrics) Chosen(blocks, held, most int) {
 	case held < most:
 		b = Spill
 	}
-	m.prefix.branches.WithLabelValues(string(b)).Inc()
+	m.prefix.branches[b].Inc()
 	if blocks > 0 {
 		m.prefix.match.Observe(float64(most) / float64(blocks))
 	}

@@ -3,6 +3,7 @@ package metrics
 import (
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,6 +15,7 @@ type Route struct {
 	path     string
 	requests prometheus.Counter
 	duration prometheus.Observer
+	ok       func() prometheus.Counter // of answers of status 200, which nearly all are
 }
 
 // Route binds a Route. The path is a template, never what a client sent.
@@ -23,7 +25,10 @@ func (m *Metrics) Route(method, path string) *Route {
 	default:
 		method = "OTHER"
 	}
-	return &Route{m: m, path: path, requests: m.httpRequests.WithLabelValues(method, path), duration: m.httpDuration.WithLabelValues(method, path)}
+	return &Route{
+		m: m, path: path, requests: m.httpRequests.WithLabelValues(method, path), duration: m.httpDuration.WithLabelValues(method, path),
+		ok: sync.OnceValue(func() prometheus.Counter { return m.httpResponses.WithLabelValues(path, "200", "") }),
+	}
 }
 
 // Arrived counts a request that has just arrived.
@@ -33,5 +38,9 @@ func (r *Route) Arrived() { r.requests.Inc() }
 // The code is that of the error envelope; empty for success.
 func (r *Route) Answered(status int, code string, d time.Duration) {
 	r.duration.Observe(d.Seconds())
+	if status == http.StatusOK && code == "" {
+		r.ok().Inc()
+		return
+	}
 	r.m.httpResponses.WithLabelValues(r.path, strconv.Itoa(status), code).Inc()
 }
