@@ -111,8 +111,13 @@ func table() []mutant {
 		},
 		{
 			"an engine that has refused is told to abort", "router/leg.go",
-			"	l.ended = true\n	return nil, a.h.refused", "	return nil, a.h.refused",
+			"	l.ended = true\n	return a.h.refused", "	return a.h.refused",
 			"TestFaultMatrix/4",
+		},
+		{
+			"decode is sent its leg though prefill takes no connection", "router/attempt.go",
+			"		a.prefill(nil, err)\n", "		a.prefill(nil, err)\n		a.cancel(nil)\n		a.ctx, a.cancel = context.WithCancelCause(a.call.r.Context())\n		a.decode()\n",
+			"TestDecodeHearsNothing",
 		},
 		{
 			"what prefill holds is not released when decode refuses", "router/settle.go",
