@@ -48,7 +48,8 @@ func contenders() []contender {
 type proxy struct {
 	*process
 
-	url string
+	url     string
+	metrics string
 }
 
 // startTime bounds how long a router may take until it carries requests.
@@ -69,7 +70,7 @@ func (b *bench) start(ctx context.Context, c contender, f *fleet) (*proxy, error
 	case "vllm-router":
 		exe, args = filepath.Join(b.opts.dir, c.Name, "bin", c.Name), []string{"--vllm-pd-disaggregation", "--kv-connector", "nixl"}
 	}
-	p := &proxy{url: "http://127.0.0.1:" + port}
+	p := &proxy{url: "http://127.0.0.1:" + port, metrics: "http://127.0.0.1:" + metrics + "/metrics"}
 	if p.process, err = startProcess(b.tmp, exe, append(append(args, listen...), f.flags()...)); err != nil {
 		return nil, err
 	}

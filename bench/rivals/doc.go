@@ -5,6 +5,10 @@
 //	faults    the same engines failing in the same ways (fault.go)
 //	routing   a slice of a public trace over HTTP, by pdrouter replay (routing.go)
 //
+// The trace meets several fleets, one of them overloaded: which router chooses
+// better depends on how many engines there are and how busy, and the page is to
+// show where ours is worse too.
+//
 // It is no test of ours alone: that is bench/chaos. What is said of a rival is
 // what it does as it comes from PyPI, with its defaults.
 //

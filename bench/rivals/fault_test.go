@@ -69,3 +69,19 @@ func TestFleetFailsAndRests(t *testing.T) {
 		t.Errorf("status = %d, want the one that the engine was told", got.status)
 	}
 }
+
+func TestOpenBreakersAreThoseOfTheEngines(t *testing.T) {
+	f, err := newFleet(t.Context(), sim.SGLang, pairs(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.stop()
+	gauge := func(family string, e *sim.Engine, value string) string {
+		return family + `{worker="` + e.URL() + `"} ` + value + "\n"
+	}
+	page := gauge("smg_worker_cb_state", f.prefills[0], "1") + gauge("smg_worker_cb_state", f.prefills[1], "0") +
+		gauge("smg_worker_cb_state", f.decodes[0], "1") + gauge("smg_worker_health", f.prefills[1], "1")
+	if open, known := openBreakers(page, f.prefills); open != 1 || known != 2 {
+		t.Errorf("%d of %d breakers are open, want 1 of 2", open, known)
+	}
+}

@@ -39,8 +39,9 @@ type options struct {
 	slice    time.Duration // of the trace
 	page     string        // file
 	json     string        // file
-	dir      string        // of the virtual environments
-	router   string        // our binary
+	brief    bool
+	dir      string // of the virtual environments
+	router   string // our binary
 }
 
 func parseOptions(args []string) (options, error) {
@@ -54,6 +55,7 @@ func parseOptions(args []string) (options, error) {
 	set.StringVar(&o.json, "json", ".cache/rivals/results.json", "the `file` that keeps all figures")
 	set.StringVar(&o.dir, "dir", ".cache/rivals", "the `folder` of the virtual environments")
 	set.StringVar(&o.router, "router", "bin/pdrouter", "our `binary`")
+	set.BoolVar(&o.brief, "brief", false, "one round, half a second for each run of the overhead, a minute of the trace: to see that all works")
 	if err := set.Parse(args); err != nil {
 		return o, err
 	}
@@ -68,6 +70,9 @@ func parseOptions(args []string) (options, error) {
 	}
 	if o.rounds < 1 || o.duration <= 0 || o.slice <= 0 {
 		return o, errors.New("-rounds, -duration and -slice must be above 0")
+	}
+	if o.brief {
+		o.rounds, o.duration, o.slice = 1, 500*time.Millisecond, time.Minute
 	}
 	var err error
 	if o.dir, err = filepath.Abs(o.dir); err != nil {
@@ -97,18 +102,21 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	for _, part := range opts.only {
-		began := time.Now()
+		began, before := time.Now(), look()
 		if err := b.runPart(ctx, part, all); err != nil {
 			return fmt.Errorf("%s: %w", part, err)
 		}
 		all.When[part] = began.UTC().Format("2006-01-02 15:04 UTC")
 		all.Commands[part] = command(args)
-		all.Machine = look()
+		all.Machine, all.Loads[part] = before, before.Load
 		if err := all.save(opts.json); err != nil {
 			return err
 		}
+		if err := writePage(opts.page, all); err != nil {
+			return err
+		}
 	}
-	return writePage(opts.page, all)
+	return nil
 }
 
 // command is how it was started.

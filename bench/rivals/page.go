@@ -52,12 +52,12 @@ func (p *page) head() {
 		names = append(names, version(name))
 	}
 	m := p.all.Machine
-	p.say("Versions: pdrouter of this commit's tree, %s. Machine: %d cores, %.0f GB of memory, Linux %s, %s; load average when it had ended: %s.\n",
-		strings.Join(names, ", "), m.Cores, m.MemoryGB, m.Kernel, m.Go, m.Load)
-	p.heading("part", "measured", "command")
+	p.say("Versions: pdrouter of this commit's tree, %s. Machine: %d cores, %.0f GB of memory, Linux %s, %s.\n",
+		strings.Join(names, ", "), m.Cores, m.MemoryGB, m.Kernel, m.Go)
+	p.heading("part", "measured", "load average before", "command")
 	for _, part := range []string{partOverhead, partFaults, partRouting} {
 		if when, ok := p.all.When[part]; ok {
-			p.row(part, when, "`"+p.all.Commands[part]+"`")
+			p.row(part, when, p.all.Loads[part], "`"+p.all.Commands[part]+"`")
 		}
 	}
 	p.say("")
@@ -118,25 +118,6 @@ func (p *page) failed(c contender) (all []string) {
 		}
 	}
 	return all
-}
-
-func (p *page) routing() {
-	if len(p.all.Routing) < 2 {
-		return
-	}
-	p.say("## Routing quality\n")
-	p.say("A slice of Mooncake's conversation trace, part of this repository, sent over HTTP by `pdrouter replay --live` at %d times its speed. %d prefill engines that need %v for a token that is not cached and hold %d tokens, %d decode engines with %v for a token. Hit ratio and imbalance (tokens computed by the busiest prefill engine, of the mean) are the engines' own. Medians of %d rounds.\n",
-		traceSpeed, traceFleet().prefills, prefillToken, traceKV, traceFleet().decodes, decodeToken, p.all.Routing[0].Rounds)
-	p.heading("router", "hit ratio", "mean TTFT, s", "p99 TTFT, s", "imbalance", "requests", "failed")
-	for _, r := range p.all.Routing {
-		p.row(r.Contender, fmt.Sprintf("%.3f", r.Hit), fmt.Sprintf("%.3f", r.Mean), fmt.Sprintf("%.3f", r.P99),
-			fmt.Sprintf("%.2f", r.Imbalance), fmt.Sprint(r.Requests), fmt.Sprint(r.Failed))
-	}
-	p.say("")
-	we, smg := p.all.Routing[0], p.all.Routing[1]
-	p.lose(we.P99 > smg.P99, "p99 of TTFT on the trace: %.3f s, smg %.3f s.", we.P99, smg.P99)
-	p.lose(we.Imbalance > smg.Imbalance, "imbalance on the trace: %.2f, smg %.2f.", we.Imbalance, smg.Imbalance)
-	p.lose(we.Failed > smg.Failed, "requests of the trace that failed: %d, smg %d.", we.Failed, smg.Failed)
 }
 
 func (p *page) losing() {

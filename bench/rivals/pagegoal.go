@@ -14,11 +14,7 @@ func (p *page) goals() {
 		n, whole := p.held(c), len(p.all.Faults)
 		p.goal(n == whole, "faults of the list held", fmt.Sprintf("all; smg held %d", p.held(contenders()[1])), fmt.Sprintf("%d of %d", n, whole))
 	}
-	if len(p.all.Routing) > 1 {
-		we, smg := p.all.Routing[0], p.all.Routing[1]
-		p.goal(we.Hit > smg.Hit, "hit ratio on the trace", fmt.Sprintf("above smg's %.3f", smg.Hit), fmt.Sprintf("%.3f", we.Hit))
-		p.goal(we.Mean < smg.Mean, "mean TTFT on the trace", fmt.Sprintf("below smg's %.3f s", smg.Mean), fmt.Sprintf("%.3f s", we.Mean))
-	}
+	p.trackGoals()
 	p.say("")
 }
 

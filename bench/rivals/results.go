@@ -13,6 +13,7 @@ import (
 type results struct {
 	When     map[string]string `json:"when"` // by part
 	Commands map[string]string `json:"commands"`
+	Loads    map[string]string `json:"loads"` // of the minute before each part
 	Machine  machine           `json:"machine"`
 	Overhead []measured        `json:"overhead"`
 	Faults   []verdict         `json:"faults"`
@@ -21,7 +22,7 @@ type results struct {
 
 // load returns what is kept in a file, or nothing if there is none.
 func load(path string) (*results, error) {
-	r := &results{When: map[string]string{}, Commands: map[string]string{}}
+	r := &results{When: map[string]string{}, Commands: map[string]string{}, Loads: map[string]string{}}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return r, nil
@@ -31,6 +32,9 @@ func load(path string) (*results, error) {
 	}
 	if err := json.Unmarshal(text, r); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if r.Loads == nil { // a file of before they were kept
+		r.Loads = map[string]string{}
 	}
 	return r, nil
 }
@@ -49,7 +53,7 @@ type machine struct {
 	MemoryGB float64 `json:"memory_gb"`
 	Kernel   string  `json:"kernel"`
 	Go       string  `json:"go"`
-	Load     string  `json:"load"` // of the last minute, when the part had ended
+	Load     string  `json:"load"` // average of the last minute
 }
 
 func look() machine {

@@ -84,21 +84,27 @@ func busy(ctx context.Context, f *fleet, p *proxy) outcome {
 			return outcome{}
 		}
 	}
+	open := "; breakers of prefill open: " + p.breakers(ctx, f.prefills)
 	f.heal()
 	first := p.ask(ctx, order{n: 5000})
 	if first.right() {
-		return outcome{first.took < time.Second, "the next: " + first.String()}
+		return outcome{first.took < time.Second, "the next: " + first.String() + open}
 	}
+	return outcome{false, fmt.Sprintf("the next: %s; %s%s", first, p.recovery(ctx), open)}
+}
+
+// recovery says when a router answers right again, though its engines are well.
+func (p *proxy) recovery(ctx context.Context) string {
 	healed := time.Now()
-	for n := 5001; time.Since(healed) < time.Minute; n++ {
+	for n := 5001; time.Since(healed) < 2*time.Minute; n++ {
 		if p.ask(ctx, order{n: n}).right() {
-			return outcome{false, fmt.Sprintf("the next: %s; the first that was right: %v later", first, time.Since(healed).Round(time.Second))}
+			return fmt.Sprintf("the first that was right: %v later", time.Since(healed).Round(time.Second))
 		}
 		if !pause(ctx, 250*time.Millisecond) {
 			break
 		}
 	}
-	return outcome{false, fmt.Sprintf("the next: %s; none right within a minute", first)}
+	return "none right within two minutes"
 }
 
 // among has engines fail now and then.
