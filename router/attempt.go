@@ -102,7 +102,7 @@ func (h *Handler) newAttempt(c *call, req *transfer.Request, pair *workers.Pair)
 		},
 	}
 	a.keys.BootstrapHost, a.keys.BootstrapPort = pair.Prefill.Facts.BootstrapHost, pair.Prefill.Facts.BootstrapPort
-	a.gate.to, a.gate.memory, a.gate.of = c.w, &h.answers, a
+	a.gate.to, a.gate.memory, a.gate.of = c.w, &h.memory, a
 	a.prefillUsage = a.usage
 	a.work.Attempted()
 	a.expect(pair)
@@ -159,7 +159,7 @@ func (a *attempt) conclude() error {
 	}
 	if err == nil {
 		for i := range a.legs { // an error may still speak of them
-			a.h.answers.put(a.legs[i].body)
+			a.h.memory.put(a.legs[i].body)
 		}
 	}
 	a.countEnd(err)

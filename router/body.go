@@ -83,7 +83,7 @@ func (h *Handler) freeBody(c *call) {
 	}
 	c.held.release()
 	if !c.keepsBody {
-		h.memory(int64(cap(c.body))).put(c.body)
+		h.memory.put(c.body)
 	}
 	c.held, c.body = nil, nil
 }

@@ -132,7 +132,9 @@ func (a *attempt) judgeJSON(body []byte) error {
 
 // copyRest relays what is left of an answer that was too long to be held.
 func (a *attempt) copyRest(l *leg, answer *exchange.Answer) error {
-	buf := make([]byte, 32<<10)
+	buf := a.h.memory.take(32 << 10)
+	buf = buf[:cap(buf)]
+	defer a.h.memory.put(buf)
 	for {
 		n, err := answer.Read(buf)
 		if n > 0 {

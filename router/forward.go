@@ -268,7 +268,7 @@ func (s *solo) relay(answer *page) error {
 	if _, err := s.call.w.Write(answer.body); err != nil {
 		return errClientGone
 	}
-	s.h.answers.put(answer.body)
+	s.h.memory.put(answer.body)
 	return nil
 }
 

@@ -43,9 +43,7 @@ type Handler struct {
 	check      pairCheck
 	book       *record.Book
 	buffered   atomic.Int64 // request bodies held, in bytes
-	small      buffers      // of requests, at first
-	bodies     buffers      // of requests longer than firstRead
-	answers    buffers      // of JSON answers, and of streams that are held
+	memory     buffers      // of requests, of answers, and of streams that are held
 	access     *accessLog
 	prints     sync.Pool // of *fingerprint
 	draining   atomic.Bool
@@ -72,9 +70,6 @@ func New(cfg Config, registry *workers.Registry, met *metrics.Metrics, log *zap.
 func newHandler(registry *workers.Registry, met *metrics.Metrics, log *zap.Logger) *Handler {
 	h := &Handler{book: record.NewBook(keptRecords), registry: registry, met: met, log: log, budget: newBudget(), started: time.Now()}
 	h.seed = maphash.MakeSeed()
-	h.small.least, h.small.most = leastRead, firstRead
-	h.bodies.least, h.bodies.most = firstRead+1, trusted+1
-	h.answers.least, h.answers.most = minHold, maxHold
 	h.check.limit = generateTime
 	h.access = newAccessLog(log)
 	h.prints.New = func() any { return new(fingerprint) }

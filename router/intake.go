@@ -7,9 +7,6 @@ const (
 	// at first: a client that promises 200 MB and sends nothing costs no more.
 	firstRead = 64 << 10
 
-	// leastRead is what the shortest body takes.
-	leastRead = 1 << 10
-
 	// trusted is how long a body may be for its length to be believed once
 	// firstRead of it has come. A longer one has to come in order to cost.
 	trusted = 4 << 20
@@ -60,9 +57,9 @@ func (b *intake) room() error {
 	if !b.held.add(bigger - size) {
 		return errMemory
 	}
-	larger := append(b.h.memory(bigger).take(bigger), b.buf...)
+	larger := append(b.h.memory.take(bigger), b.buf...)
 	b.held.adjust(int64(cap(larger)) - bigger)
-	b.h.memory(size).put(b.buf)
+	b.h.memory.put(b.buf)
 	b.buf = larger
 	return nil
 }
@@ -79,14 +76,6 @@ func (b *intake) next(size int64) int64 {
 		return bigger
 	}
 	return b.most + 1
-}
-
-// memory returns where a body's buffer of that size is from.
-func (h *Handler) memory(size int64) *buffers {
-	if size <= firstRead {
-		return &h.small
-	}
-	return &h.bodies
 }
 
 // grown returns the size of the buffer that comes after a full one of size, for

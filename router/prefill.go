@@ -105,7 +105,7 @@ func (h *Handler) readWhole(answer *exchange.Answer, most int64, held *holding) 
 	if size <= 0 || size > maxHold {
 		size = minHold // grown as it comes, so that a length alone costs nothing
 	}
-	buf := h.answers.take(size)
+	buf := h.memory.take(size)
 	for {
 		n, err := answer.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -113,6 +113,7 @@ func (h *Handler) readWhole(answer *exchange.Answer, most int64, held *holding) 
 		case errors.Is(err, io.EOF):
 			return buf, true, nil
 		case err != nil:
+			h.memory.put(buf)
 			return nil, false, err
 		case int64(len(buf)) > most:
 			return buf, false, nil
@@ -120,7 +121,7 @@ func (h *Handler) readWhole(answer *exchange.Answer, most int64, held *holding) 
 			if cap(buf) >= maxHold && !held.add(int64(cap(buf))) {
 				return nil, false, errMemory
 			}
-			buf = h.answers.move(buf, 2*cap(buf))
+			buf = h.memory.move(buf, 2*cap(buf))
 		}
 	}
 }

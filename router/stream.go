@@ -57,7 +57,7 @@ type stream struct {
 //go:noinline
 func (a *attempt) newStream(answer *exchange.Answer) *stream {
 	a.streamHeader = answer.Header
-	return &stream{attempt: a, answer: answer, buf: make([]byte, firstBuffer)}
+	return &stream{attempt: a, answer: answer, buf: a.h.memory.take(firstBuffer)[:firstBuffer]}
 }
 
 // relay relays the stream to its end. It returns an *Error for what decode did
@@ -84,7 +84,7 @@ func (s *stream) relay() error {
 
 // free gives back the buffer. What is still needed of the stream was copied.
 func (s *stream) free() {
-	s.h.answers.put(s.buf)
+	s.h.memory.put(s.buf)
 	s.buf = nil
 }
 
@@ -109,7 +109,7 @@ func (s *stream) forward() error {
 	}
 	if full && (end == 0 || len(s.buf) < oneRead) { // an event is long, or many come at once
 		bigger := max(oneRead, 2*len(s.buf))
-		s.buf = s.h.answers.move(s.buf[:s.filled], bigger)[:bigger]
+		s.buf = s.h.memory.move(s.buf[:s.filled], bigger)[:bigger]
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (s *stream) letGo() {
 	s.req.Forget()
 	s.h.freeBody(s.call)
 	prefill := &s.legs[workers.Prefill]
-	s.h.answers.put(prefill.body)
+	s.h.memory.put(prefill.body)
 	s.attempt.answer, prefill.body = nil, nil
 	prefill.held.release()
 }
@@ -324,6 +324,7 @@ func (s *stream) stopped(err error) error {
 func (a *attempt) beginStream() {
 	head := a.call.w.Header()
 	relayHeader(head, a.streamHeader)
+	a.streamHeader = nil // a stream may last for hours
 	if head.Get("Cache-Control") == "" {
 		head.Set("Cache-Control", "no-cache")
 	}
